@@ -9,12 +9,13 @@ from scipy.stats import norm, t
 from foreclick.inference import anytime, quantile
 
 
-def test_by_hand():
-    """ρ² = (6 + ln 7) / t*, nearly, at α = e^−3; at t = t* it is the formula of the paper."""
+@pytest.mark.parametrize("later", [0.25, 1, 4])
+def test_by_hand(later):
+    """ρ² = (6 + ln 7) / t*, nearly, at α = e^−3; at t = later t* it is the formula of the paper."""
     confidence = 1 - math.exp(-3)
-    u = 6 + math.log(7)
+    u = later * (6 + math.log(7))
     expected = math.sqrt(2 * (u + 1) / u * (0.5 * math.log(u + 1) + 3))
-    assert anytime(confidence, math.inf, 50, 50) == pytest.approx(expected)
+    assert anytime(confidence, math.inf, 50 * later, 50) == pytest.approx(expected)
 
 
 def test_only_the_share_of_the_tuned_time_counts_and_there_it_is_about_the_shortest():

@@ -10,8 +10,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import BacktestError
-from tests.answers import clipped, same
-from tests.batches.sizes import in_batches
+from tests.answers import clipped
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -69,51 +68,6 @@ class TestContexts:
     def test_ranks_count_from_one(self, log, ranks):
         with pytest.raises(BacktestError, match="count from 1"):
             backtest(log, ranks=ranks)
-
-
-class TestBatches:
-    """A log is worked on in batches of contexts."""
-
-    EVERY = (
-        *("list", "prefix", "ip", "item", "pbm", "rctr", "rcm"),
-        fc.ClickModel(
-            "text",
-            lambda slot: [np.array(["b" if a > 1 else None for a in slot.item]), slot.position > 1],
-        ),
-    )
-    LADDERS = ("ladder",)
-
-    @pytest.fixture
-    def log(self):
-        """One context is shown each list once: its noise is that of all contexts."""
-        contexts = [f"q{i}" for i in range(9)]
-        rows = pa.concat_tables(
-            [table([1, 2, 3, 4], contexts), table([1, 2], ["alone"], per_day=1)]
-        )
-        return fc.tally(fc.read_log(rows, period="period"))
-
-    @pytest.mark.parametrize("forward", [False, True])
-    @pytest.mark.parametrize(
-        "asked",
-        [
-            {
-                "estimators": clipped(EVERY, [0.7, 1, math.inf]),
-                "metrics": ["clicks@2", "dcg@3"],
-            },
-            {"estimators": (*EVERY, *LADDERS), "metrics": ["success@2", "mrr@3"]},
-            {"estimators": (*LADDERS, "ladder-ip"), "metrics": ["clicks@2", "dcg@3"]},
-        ],
-    )
-    def test_say_the_same_however_contexts_are_dealt_to_them(self, log, asked, forward):
-        found = [
-            backtest(in_batches(log, slots), **asked, forward=forward, weight="records")
-            for slots in (1, 200, 10**6)
-        ]
-        for other in found[1:]:
-            for one, two in ((found[0], other), (found[0].periods, other.periods)):
-                assert len(one) == len(two)
-                for row, again in zip(one.to_dicts(), two.to_dicts(), strict=True):
-                    assert same(row, again), (row, again)
 
 
 class TestPeriods:

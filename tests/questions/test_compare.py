@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ModelError, OptionError
-from tests.answers import same
 
 CONTEXTS, ITEMS, POSITIONS = 30, 5, 4
 
@@ -133,16 +131,3 @@ def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
         assert row["value"] == pytest.approx(alone["value"][0], rel=0.01)
         assert row["low"] == pytest.approx(alone["change_low"][0], abs=0.02 * row["value"])
         assert row["high"] == pytest.approx(alone["change_high"][0], abs=0.02 * row["value"])
-
-
-def test_contexts_may_be_compared_a_few_at_a_time(log, monkeypatch):
-    """Of hundreds of candidates, all columns of a batch at once would fill the memory."""
-    candidates = {"plain": ranking(), "one": ranking([0]), "most": ranking(range(9), (0, 3))}
-    for estimator in ("ip", "ladder"):
-        asked: dict[str, Any] = {"metrics": "clicks@4", "estimators": estimator}
-        whole = fc.compare(log, candidates, **asked).to_dicts()
-        with monkeypatch.context() as patch:
-            patch.setattr("foreclick.estimate.work.BLOCK", 4)
-            few = fc.compare(log, candidates, **asked).to_dicts()
-        for one, other in zip(few, whole, strict=True):
-            assert same(one, other)

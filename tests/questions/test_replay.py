@@ -62,11 +62,18 @@ def test_a_test_is_predicted_by_the_control_and_measured_by_the_arm():
 
 
 def test_an_arm_that_shows_the_same_is_predicted_to_earn_the_same():
-    found = fc.replay(arms(CONTROL, CONTROL), metrics="clicks@2")
-    for row in found.rows:
-        assert row["predicted"] == pytest.approx(0, abs=1e-12)
-        assert row["measured"] == pytest.approx(0, abs=1e-12)
-        assert row["verdict"] not in ("better", "worse")
+    """So the prediction has no error, and the difference has that of what was measured."""
+    few, many = (
+        [(a, clicks, n) for a in (AB, BA) for clicks, n in (([1, 0], k), ([0, 0], 100 - k))]
+        for k in (30, 60)
+    )
+    for new, measured in ((few, 0), (many, 1)):
+        found = fc.replay(arms(few, new), metrics="clicks@2")
+        for row in found.rows:
+            assert row["predicted"] == pytest.approx(0, abs=1e-12)
+            assert row["measured"] == pytest.approx(measured, abs=1e-12)
+            assert row["difference_se"] == pytest.approx(row["measured_se"], rel=1e-6)
+            assert row["verdict"] not in ("better", "worse")
 
 
 def test_what_days_do_to_both_arms_cancels():
