@@ -45,14 +45,7 @@ class TestSupport:
         assert note.startswith("Out of sight")
 
     def test_marginals_leave_out_what_they_cannot_say(self):
-        marginals = fc.Marginals(
-            {
-                "context": ["q"] * 2,
-                "item": [1, 2],
-                "position": [1, 2],
-                "probability": [1.0, 1.0],
-            }
-        )
+        marginals = fc.Marginals(random_logs.marginals_table({"q": {(1, 2): 1.0}}))
         found = fc.support(log_of(RECORDS), marginals, metrics="clicks@2")
         assert found["estimator"] == ["ip", "item"]
         assert found.notes[0].startswith("Left out: list, prefix.")
