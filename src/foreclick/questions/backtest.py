@@ -61,7 +61,9 @@ class Backtest(Result):
 
     periods: Result | None = None
     weight: Weight = "pairs"
-    by_newness: Mapping[tuple[str, str, float], Newness] = field(default_factory=dict)
+    by_newness: Mapping[tuple[str, str, float], Newness] = field(
+        default_factory=dict, compare=False
+    )
     past = "the backtest"
 
     @property
