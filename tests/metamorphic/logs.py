@@ -70,6 +70,7 @@ class RandomLog:
         lists, records = self.sample
         with (
             patch("foreclick.estimate.fitting.MOST_SLOTS", 20 * lists),
+            patch("foreclick.estimate.fitting.ENOUGH_SLOTS", 10 * lists),
             patch("foreclick.learn.curves.SAMPLE_RECORDS", records),
         ):
             yield

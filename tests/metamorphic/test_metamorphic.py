@@ -52,6 +52,7 @@ def test_contexts_with_other_lists_of_the_same_items_are_not_alike():
 def test_first_clicks_are_learnt_from_a_sample(monkeypatch):
     """There was no such reward to draw contexts by."""
     monkeypatch.setattr("foreclick.estimate.fitting.MOST_SLOTS", 200)
+    monkeypatch.setattr("foreclick.estimate.fitting.ENOUGH_SLOTS", 100)
     rng = np.random.default_rng(3)
     log = {
         "context": rng.integers(0, 40, 400).tolist(),

@@ -3,7 +3,13 @@
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CandidateSet, CodedLists, CodedSlots, Coding
-from foreclick.batches.drawn import context_draws, only_contexts, some_contexts, text_draws
+from foreclick.batches.drawn import (
+    context_draws,
+    draws_by_content,
+    only_contexts,
+    some_contexts,
+    text_draws,
+)
 from foreclick.batches.encode import Codebook, decode, row_schema
 from foreclick.batches.facts import (
     FEW_RECORDS,

@@ -8,7 +8,7 @@ that of contexts that are alike a share is drawn, whichever they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,16 +39,22 @@ def context_draws(batches: Batches, reward: str) -> list[Floats]:
     """
     key = "draws", reward
     if key not in batches.cache:
-        each = [_signatures(batch, reward) for batch in batches] if batches.small else []
-        if batches.small:  # which is known for sure when all were read
-            counts = [len(signatures) for signatures in each]
-            order = np.argsort(np.concatenate(each), kind="stable")
-            draws = np.empty(len(order))
-            draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
-            batches.cache[key] = np.split(draws, np.cumsum(counts)[:-1])
-        else:
-            batches.cache[key] = [text_draws(batch) for batch in batches]
+        draws = draws_by_content(batches, reward) if batches.small else []
+        if not batches.small:  # which is known for sure when all were read
+            draws = [text_draws(batch) for batch in batches]
+        batches.cache[key] = draws
     return batches.cache[key]  # type: ignore[no-any-return]
+
+
+def draws_by_content(batches: Iterable[Batch], reward: str) -> list[Floats]:
+    """The same by what was counted in each context; 1 for those without records."""
+    each = [(_signatures(batch, reward), batch.context_n > 0) for batch in batches]
+    signatures, used = (np.concatenate(column) for column in zip(*each, strict=True))
+    some = np.flatnonzero(used)
+    order = some[np.argsort(signatures[some], kind="stable")]
+    draws = np.ones(len(used))
+    draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
+    return np.split(draws, np.cumsum([len(own) for own, _ in each])[:-1])
 
 
 def text_draws(batch: Batch) -> Floats:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.batches import Batch, Batches, Bools, Floats, batches_of, context_draws
+from foreclick.batches import (
+    Batch,
+    Batches,
+    Bools,
+    Floats,
+    batches_of,
+    context_draws,
+    draws_by_content,
+)
 from foreclick.estimate.columns import View
 from foreclick.estimate.ladder import (
     ITEM_1,
@@ -100,8 +109,9 @@ def fit_prior(
             dropped = True
         views.append(view)
     if dropped:
-        dated = batches.codebook.periods is not None
-        base = _of_production([view.batch for view in views], ladder, reward, dated=dated)
+        known_batches = [view.batch for view in views]
+        draws = partial(draws_by_content, known_batches, reward) if batches.small else None
+        base = _of_production(known_batches, ladder, reward, batches.codebook.periods, draws)
     else:
         base = production_prior(batches, ladder, reward)
     words = [candidate_words(view) for view in views]
@@ -183,19 +193,11 @@ def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
     """What production alone says of items, learnt once."""
     key = "prior", ladder, reward
     if key not in batches.cache:
-        periods = batches.codebook.periods
-        size = max(sum(_size(batch, len(periods or (1,))) for batch in batches), 1)
-        if size > ENOUGH_SLOTS:
-            for batch, draws in zip(batches, context_draws(batches, reward), strict=True):
-                batch.cache["draws", reward] = draws
-        dated = periods is not None
-        batches.cache[key] = _of_production(batches, ladder, reward, dated=dated, size=size)
+        draws = partial(context_draws, batches, reward)
+        batches.cache[key] = _of_production(
+            batches, ladder, reward, batches.codebook.periods, draws
+        )
     return batches.cache[key]  # type: ignore[no-any-return]
-
-
-def _size(batch: Batch, periods: int) -> float:
-    """Positions of lists, each in each period; whatever else tells rows apart does not matter."""
-    return float(np.minimum(batch.list_n, periods).sum() * batch.depth)
 
 
 def production_covariance(batches: Batches, fit: Prior) -> Floats:
@@ -208,7 +210,11 @@ def production_covariance(batches: Batches, fit: Prior) -> Floats:
 
 
 def _of_production(
-    batches: Iterable[Batch], ladder: Ladder, reward: str, *, dated: bool, size: float = 1.0
+    batches: Iterable[Batch],
+    ladder: Ladder,
+    reward: str,
+    periods: Sized | None,
+    make_draws: Callable[[], list[Floats]] | None,
 ) -> Prior:
     """What production alone says of items.
 
@@ -216,18 +222,24 @@ def _of_production(
         batches: the log.
         ladder: what it has of its own is not learnt.
         reward: what is counted.
-        dated: whether the log has periods.
-        size: how many slots there are to learn from.
+        periods: of the log, if it has some.
+        make_draws: gives the numbers by which contexts of each batch are drawn, if there are too
+            many; None: by their text.
     """
     days: set[int] = set()
-    k, value, square = 0, 0.0, 0.0
+    k, size, value, square = 0, 0.0, 0.0, 0.0
     for batch in batches:
+        # Slots of lists, each in each period; whatever else tells rows apart does not matter.
+        size += float(np.minimum(batch.list_n, len(periods or (1,))).sum() * batch.depth)
         earned = batch.reward(reward)
         value += float(batch.n[earned.row] @ earned.value)
         square += float(batch.n[earned.row] @ earned.value**2)
         k = batch.depth
-        if dated:
+        if periods is not None:
             days |= set(np.unique(batch.clusters["period"]).tolist())
+    if size > ENOUGH_SLOTS and make_draws is not None:
+        for batch, draws in zip(batches, make_draws(), strict=True):
+            batch.cache["draws", reward] = draws
     unit = square / value if value > 0 else 1.0
     p: Floats = np.arange(1.0, k + 1) ** -0.7
     if ladder.examination is not None:
@@ -243,8 +255,8 @@ def _of_production(
         np.zeros(3 + k),
         strong,
         dated=len(days) >= ENOUGH_DAYS,
-        share=MOST_SLOTS / size,
-        few=ENOUGH_SLOTS / size,
+        share=MOST_SLOTS / max(size, 1.0),
+        few=ENOUGH_SLOTS / max(size, 1.0),
     )
     parts, few = _parts(batches, found), _parts(batches, found, found.few)
     clicks = sum(part.clicks.sum() for part in parts)
