@@ -72,6 +72,9 @@ STEP = 0.02
 DOUBT = 0.15
 """κ is off by this share, however many clicks it rests on: it comes out too low for DBN."""
 
+CHANGED = 0.1
+"""By how much, of itself, examination may have been another one in earlier records."""
+
 LEAST_STOPPING = 0.05
 """κ below it changes nothing."""
 
@@ -179,7 +182,7 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     table = pa.concat_tables(pieces)
     mean = pc.mean(table[N])
     rates = PolicyTable(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
-    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / np.maximum(variance, 1e-12))
+    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / (variance + CHANGED**2))
 
 
 def known_part(batch: Batch, known: Bools) -> Batch:

@@ -64,9 +64,6 @@ MOST_OWN = 0.9
 NEW_SD = 0.2
 """The standard deviation of the logarithm of what items that were never shown are worth."""
 
-BEFORE_SD = 0.1
-"""The same of items that were shown in earlier records, and in none of the log."""
-
 OUTSIDE_SD = 0.5
 """The same of items that production could not have shown, if the log says that there are such."""
 
@@ -91,7 +88,6 @@ class Leaning(NamedTuple):
         new_depth: Shape (new,): how far a new pair is put down for its depth.
         outside: Shape (new,): the part of its rate that is that of an item out of reach.
         most: Shape (new,): its rate if more is out of reach than seems to be.
-        before: Shape (new,): whether earlier records showed it.
         owner: Shape (P + new,): the context.
     """
 
@@ -101,7 +97,6 @@ class Leaning(NamedTuple):
     new_depth: Floats
     outside: Floats
     most: Floats
-    before: Bools
     owner: Ints
 
 
@@ -122,8 +117,8 @@ def _leaning(
     if fit.earlier is not None:
         before = earlier_word(view, fit.earlier.rates, pairs + new)[pairs:, 0] > 0
     told, total = np.zeros((4, new)), np.zeros(new)
-    for c, likeness in enumerate(fit.alike):
-        mass = view.policies.slot_mass[c][fresh]
+    masses = view.policies.slot_mass[:, fresh]
+    for c, (likeness, mass) in enumerate(zip(fit.alike, masses, strict=True)):
         listed = mass.sum(axis=1)
         gap, reach = place = below(mass, batch.depth, likeness)
         gap = np.where(before[at], 0.0, gap)
@@ -131,10 +126,8 @@ def _leaning(
         deep = m0[pairs:][at] * np.exp(-steep * gap)
         # Of all that the candidate has at this rank, production shows some, and the rest is deep.
         any_ = np.maximum(reach * expected_rates(word, fit.bare[c]) + (1 - reach) * deep, deep)
-        beyond, most = (
-            np.where(before[at], 0.0, place.outside(share))
-            for share in (likeness.outside, max(likeness.outside, likeness.most))
-        )
+        beyond = np.where(before[at], 0.0, place.outside(likeness.outside))
+        most = place.outside(max(likeness.outside, likeness.most))
         out, inside = beyond * any_, (1 - beyond) * deep
         good = any_ if likeness.outside else MUCH_BETTER * any_
         more = deep + most * (good - deep)
@@ -146,7 +139,7 @@ def _leaning(
     if pairs:
         alpha[:pairs] = (item.c + fit.theta.a) / (item.n + fit.theta.a / m[:pairs])
     lift = level[owner[pairs:]]
-    return Leaning(x, m0, alpha, steep * down, outside * lift, most * lift, before, owner)
+    return Leaning(x, m0, alpha, steep * down, outside * lift, most * lift, owner)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -445,11 +438,9 @@ class _Scoring:
         out[self.fresh] = ratio(lean.outside, lean.alpha[self.pairs :])[at]
         deep[self.fresh] = lean.new_depth[at]
         inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
-        unsure = np.zeros(len(slots.pair))
-        unsure[self.fresh] = np.where(lean.before, BEFORE_SD, NEW_SD)[at]
         found = [
             FORM * group_sums(lean.owner, leans, count),
-            group_sums(slots.context, inside * unsure, count),
+            NEW_SD * group_sums(slots.context, inside, count),
             group_sums(slots.context, inside * deep, count) / 2,
             OUTSIDE_SD * group_sums(slots.context, self.earned * out, count),
             SHRUNK * self.difference,
