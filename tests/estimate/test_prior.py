@@ -183,6 +183,9 @@ def test_clicks_before_the_training_ended_still_speak_of_an_item():
 def test_readers_stop_if_records_of_the_same_list_say_so():
     _, tally = drawn(replace(SMALL, users="dbn"), 3)
     assert stops(batches_of(tally), "clicks") > 3
+    some = [batch.only(np.arange(batch.context_count) % 2 == 0) for batch in batches_of(tally)]
+    with np.errstate(all="raise"):  # lists without records are those of dropped contexts
+        assert stops(some, "clicks") > 3
     _, tally = drawn(replace(SMALL, taste=0.5, feedback=1.0), 3)
     assert stops(batches_of(tally), "clicks") < 3
 

@@ -47,10 +47,9 @@ from foreclick.learn.prior import (
     Pairs,
     Prior,
     Theta,
-    design,
     expected_rates,
     inverse_of,
-    production_words,
+    production_expects,
     solved,
     strengths,
 )
@@ -123,7 +122,7 @@ def fit_prior(
         if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in voices):
             voices.append(j)
     base = replace(base, voices=tuple(voices), earlier=earlier)
-    spoken = [voice_words(view, base) for view in views]
+    spoken = [voice_words(view, word, base) for view, word in zip(views, words, strict=True)]
 
     def parts_at(fit: Prior) -> list[Pairs]:
         return [
@@ -169,9 +168,7 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     variance = np.diag(production_covariance(batches, fit))[len(fit.theta.beta) :]
     pieces = []
     for batch in batches:
-        none = np.zeros((0, batch.pair_count, 2))
-        expected = expected_rates(design(production_words(batch), none), fit.theta.beta)
-        _, settled = log_rungs(batch, fit, expected)
+        _, settled = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
         context = batch.context_value[batch.pair_context]
         columns = {
             CONTEXT: batch.contexts.take(pa.array(context)),

@@ -60,7 +60,7 @@ from foreclick.estimate.ladder import cells_of as ladder_cells
 from foreclick.estimate.prior import log_rungs
 from foreclick.estimate.weighted import product_of
 from foreclick.estimators import Estimator
-from foreclick.learn.prior import Prior, design, expected_rates, production_words
+from foreclick.learn.prior import Prior, production_expects
 from foreclick.learn.shrinkage import climb, descend
 from foreclick.metrics import Metric
 from foreclick.progress import report_step
@@ -468,8 +468,7 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
     What contexts share, β, examination, κ and strengths, is that of the whole log.
     """
     batch, count = cut.batch, cut.protocol.count
-    words = design(production_words(batch), np.zeros((0, batch.pair_count, 2)))
-    rungs, _ = log_rungs(batch, fit, expected_rates(words, fit.theta.beta))
+    rungs, _ = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
     slot = ladder_cells(batch, fit.top, fit.reward).slot
     # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.
     lines, line = numbered(

@@ -252,16 +252,15 @@ def candidate_words(view: View) -> Floats:
     return found
 
 
-def voice_words(view: View, fit: Prior) -> Floats:
-    """Shape (V, P + new, 2): the words of candidates, and what earlier clicks say, if known."""
-    words = candidate_words(view)
+def voice_words(view: View, words: Floats, fit: Prior) -> Floats:
+    """Shape (V, P + new, 2): the candidates' words that count; last, what earlier clicks say."""
     found = words[list(fit.voices)]
     if fit.earlier is None:
         return found
-    return np.concatenate([found, earlier_word(view, fit.earlier.rates, words.shape[1])[None]])
+    return np.concatenate([found, _earlier_word(view, fit.earlier.rates, words.shape[1])[None]])
 
 
-def earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
+def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
     """Shape (size, 2): whether a pair was shown before the log, and the rate that it had then."""
     coding = view.members[0].coding
     table = rates.within(coding.view)

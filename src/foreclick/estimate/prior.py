@@ -37,7 +37,6 @@ from foreclick.estimate.ladder import (
     candidate_words,
     cells_of,
     climbed_down,
-    earlier_word,
     fit_exposure,
     pairs_of,
     places_of,
@@ -101,9 +100,19 @@ class Leaning(NamedTuple):
 
 
 def _leaning(
-    view: View, fit: Prior, words: Floats, x: Floats, m0: Floats, item: Rung, level: Floats
+    view: View,
+    fit: Prior,
+    words: Floats,
+    spoken: Floats,
+    x: Floats,
+    m0: Floats,
+    item: Rung,
+    level: Floats,
 ) -> Leaning:
-    """The rates of all pairs, of which β expects m0 by the words x; `words` are candidates'."""
+    """The rates of all pairs, of which β expects m0 by the words x.
+
+    `words` are those of all candidates, `spoken` those that x is made of.
+    """
     batch = view.batch
     pairs, new = batch.pair_count, words.shape[1] - batch.pair_count
     slots = view.policies.slots
@@ -115,7 +124,7 @@ def _leaning(
     steep = max(float(fit.theta.beta[2]), 0.0)
     before = np.zeros(new, dtype=np.bool_)  # shown in earlier records, so neither deep nor outside
     if fit.earlier is not None:
-        before = earlier_word(view, fit.earlier.rates, pairs + new)[pairs:, 0] > 0
+        before = spoken[-1, pairs:, 0] > 0
     told, total = np.zeros((4, new)), np.zeros(new)
     masses = view.policies.slot_mass[:, fresh]
     for c, (likeness, mass) in enumerate(zip(fit.alike, masses, strict=True)):
@@ -152,6 +161,7 @@ class Standing(NamedTuple):
         uppers: those that know a position, `item` and `context`.
         settled: the rates of the log's pairs, `lean`: of all pairs.
         known: shape (G,) each, by rung: the rates of the log's cells, and what was expected.
+        spoken: Shape (V, P + new, 2): the words that the rates lean on, beside production's.
     """
 
     uppers: list[Rung]
@@ -160,6 +170,7 @@ class Standing(NamedTuple):
     settled: Rates
     lean: Leaning
     known: list[tuple[Floats, Floats]]
+    spoken: Floats
 
 
 def log_rungs(batch: Batch, fit: Prior, expected: Floats) -> tuple[list[Rung], Rates]:
@@ -183,15 +194,16 @@ def _standing(view: View, fit: Prior) -> Standing:
     words, pairs = candidate_words(view), batch.pair_count
     never = np.zeros((words.shape[1] - pairs, 2))
     own = np.concatenate([production_words(batch), never])
-    x = design(own, voice_words(view, fit))
+    spoken = voice_words(view, words, fit)
+    x = design(own, spoken)
     m0 = expected_rates(x, fit.theta.beta)
     (*rungs, item, context), settled = log_rungs(batch, fit, m0[:pairs].copy())
-    lean = _leaning(view, fit, words, x, m0, item, settled.level)
+    lean = _leaning(view, fit, words, spoken, x, m0, item, settled.level)
     below, known = lean.alpha[:pairs], []
     for rung in reversed(rungs):
         known.append(rung.rates(below))
         below = known[-1][0]
-    return Standing(rungs, item, context, settled, lean, known[::-1])
+    return Standing(rungs, item, context, settled, lean, known[::-1], spoken)
 
 
 def score_prior(
@@ -339,7 +351,7 @@ class _Scoring:
         """Add how records move the columns, and which errors no record shows."""
         fit, batch, width = self.fit, self.batch, self.width
         taken = fit.taken(batch, self.view.known)
-        part = pairs_of(batch, voice_words(self.view, fit), fit, taken)
+        part = pairs_of(batch, self.standing.spoken, fit, taken)
         factor, slope = self._of_items(found, part.spans(fit.theta))
         factor, examined = self._of_uppers(found, factor)
         words = self.lean.x.shape[1]
@@ -491,10 +503,11 @@ def _by_row(left: Floats, at: Ints, values: Floats) -> Floats:
 
 def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:
     """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
-    rungs, _, _, _, lean, known = _standing(view, fit)
+    standing = _standing(view, fit)
     depth = min(max(target.metric.depth for target in targets), view.policies.depth)
     slots = slots_of(view, depth, by_list=True)
-    rate = _paths(view, fit, rungs, [rate for rate, _ in known], lean, slots)[0].rate
+    rates_known = [rate for rate, _ in standing.known]
+    rate = _paths(view, fit, standing.uppers, rates_known, standing.lean, slots)[0].rate
     theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
     return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
 

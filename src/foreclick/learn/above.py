@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Floats, Ints, sums
+from foreclick.batches import Batch, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.learn.prior import Pairs, Seen, Theta, expected_rates, least, loss_of
 from foreclick.learn.shrinkage import FEWEST
@@ -262,10 +262,10 @@ def stops(batches: Iterable[Batch], reward: str) -> float:
             sums(batch.row_list, batch.n * values, count)
             for values in (1.0, first, first**2, below, below**2, first * below)
         )
-        chance = (aa - a * a / n) * (bb - b * b / n) / np.maximum(n - 1, 1.0)
+        chance = (aa - ratio(a * a, n)) * (bb - ratio(b * b, n)) / np.maximum(n - 1, 1.0)
         fewer, variance = (
             sums(batch.list_context, values, batch.context_count)
-            for values in (a * b / n - ab, chance)
+            for values in (ratio(a * b, n) - ab, chance)
         )
         some = variance > 0
         total.append(fewer[some] / np.sqrt(variance[some]))

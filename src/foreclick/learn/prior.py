@@ -179,6 +179,12 @@ def expected_rates(words: Floats, beta: Floats) -> Floats:
     return np.asarray(np.exp(np.clip(words @ beta, *CALM)))
 
 
+def production_expects(batch: Batch, beta: Floats) -> Floats:
+    """Shape (P,): what β expects of the pairs of a batch by production's word alone."""
+    none = np.zeros((0, batch.pair_count, 2))
+    return expected_rates(design(production_words(batch), none), beta)
+
+
 # --- rates given coefficients ---------------------------------------------------------------------
 
 
@@ -631,8 +637,7 @@ class Prior:
             earned = batch.reward(self.reward)
             value = earned.value * batch.n[earned.row] / self.unit
             clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
-            none = np.zeros((0, batch.pair_count, 2))
-            expected = expected_rates(design(production_words(batch), none), base.beta)
+            expected = production_expects(batch, base.beta)
             where = batch.pair_context, batch.context_count
             return rates(*where, clicks, batch.shown @ base.p, expected, base).alpha
 
