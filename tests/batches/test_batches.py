@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches import Batches, pooled, source
+from foreclick.batches import pooled, source
 from foreclick.errors import EngineError
-
-LOG = {"context": list("baabac"), "items": [[1, 2], [2], [2, 1], [1, 2], [2], [3, 1]]}
 
 
 def test_work_is_done_in_order_in_one_process_or_two():
@@ -18,11 +16,6 @@ def test_work_is_done_in_order_in_one_process_or_two():
     assert list(pooled(lambda part: part + 1, [1, 2, 3])) == [2, 3, 4]
     with pytest.raises(EngineError, match=r"workers=2: .* in a module rather than as a lambda"):
         list(pooled(lambda part: part + 1, [1, 2, 3], workers=2))
-
-
-def test_batches_can_be_small():
-    tally = fc.tally(fc.read_log(LOG, clicks=None))
-    assert [len(b.contexts) for b in Batches(tally, slots=2)] == [1, 1, 1]
 
 
 def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
@@ -37,12 +30,3 @@ def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
         again = list(batches)
         assert [a is b for a, b in zip(first, again, strict=True)] == [stay] * 2
         assert all(np.array_equal(a.lists, b.lists) for a, b in zip(first, again, strict=True))
-
-
-def test_many_periods_make_batches_smaller(monkeypatch: pytest.MonkeyPatch):
-    """Every context has sums of every period: 3 contexts of 3 periods are 9 of them."""
-    monkeypatch.setattr(source, "BATCH_SUMS", 3)
-    log = {"context": list("abc"), "items": [[1]] * 3, "clicks": [[1]] * 3, "day": [1, 2, 3]}
-    for period, sizes in ((None, [3]), ("day", [1, 1, 1])):
-        batches = Batches(fc.tally(fc.read_log(log, period=period)))
-        assert [len(batch.contexts) for batch in batches] == sizes

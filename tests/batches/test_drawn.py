@@ -43,37 +43,6 @@ def test_they_are_whole_and_about_as_many_as_asked(tally):
     assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)  # not copied
 
 
-@pytest.mark.parametrize("slots", [1, 40])
-def test_they_are_the_same_in_any_batches(tally, slots):
-    drawn = records_of(some_contexts(batches_of(tally), "clicks", 0.3))
-    assert records_of(some_contexts(batches_of(in_batches(tally, slots)), "clicks", 0.3)) == drawn
-
-
-def test_neither_names_nor_the_order_of_rows_decide(tally):
-    """Nor those of items: a context is drawn by what was counted in it."""
-    table = columns()
-    names = np.random.default_rng(5).permutation(200)
-    order = np.random.default_rng(6).permutation(2000)
-    renamed = {
-        "context": [f"x{names[int(q[1:])]}" for q in table["context"]],
-        "items": [[f"item {9 - i}" for i in items] for items in table["items"]],
-    }
-    shuffled = {name: [values[i] for i in order] for name, values in (table | renamed).items()}
-    other = fc.tally(fc.read_log(shuffled, period="day"))
-    drawn, again = (
-        records_of(some_contexts(batches_of(log), "clicks", 0.3)) for log in (tally, other)
-    )
-    assert {f"x{names[int(q[1:])]}": n for q, n in drawn.items()} == again
-
-
-def test_of_contexts_that_are_alike_a_share_is_drawn():
-    table = {"context": [f"q{i}" for i in range(300)], "items": [[1, 2]] * 300}
-    tally = fc.tally(fc.read_log(table | {"clicks": [[1, 0]] * 300}))
-    for share in (0.1, 0.5):
-        drawn = records_of(some_contexts(batches_of(tally), "clicks", share))
-        assert len(drawn) == pytest.approx(300 * share, abs=2)
-
-
 @pytest.mark.parametrize("slots", [1, 10**9])
 def test_periods_of_contexts_that_take_no_part_are_gone(slots):
     """As if the log had never had them: of days 2 to 5, and of no day, two are left."""

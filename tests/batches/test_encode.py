@@ -188,13 +188,6 @@ def test_a_batch_holds_the_records_of_the_rows(name: str, text: bool):
 
 
 @pytest.mark.parametrize(("name", "text"), CASES)
-def test_rows_with_equal_keys_are_one_row(name: str, text: bool):
-    rows, batch, _, _ = make(name, text=text)
-    assert len(batch.n) == len({tuple(row[c] for c in SHAPES[name].order) for row in rows})
-    assert len(batch.n) < len(rows)
-
-
-@pytest.mark.parametrize(("name", "text"), CASES)
 def test_decoded_rows_are_encoded_to_the_same_arrays(name: str, text: bool):
     rows, batch, codebook, table = make(name, text=text, seed=1)
     shape = SHAPES[name]

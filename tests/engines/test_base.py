@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from foreclick import engines
-from foreclick.engines import BUCKETS, DUCKDB, HASHES, SPELLINGS, Spelling, hashed_here
+from foreclick.engines import BUCKETS, HASHES, SPELLINGS, hashed_here
 from foreclick.errors import EngineError, SourceError
 from tests.engines.looking import ODD, bucket_of, kept, only_spark
 
@@ -70,12 +70,6 @@ def test_a_unit_has_the_same_hash_everywhere(engine):
         assert max(found["salted"].to_pylist()) < HASHES == 16**7
 
 
-def test_an_engine_without_a_function_for_it_has_the_same_hash():
-    table = engines.default_engine().show(pa.table({"row": range(10), "name": UNITS}))
-    found = ask(table, h=Spelling().hashed("s.name"))
-    assert [n % 30 for n in found["h"].to_pylist()] == [bucket_of(unit) for unit in UNITS]
-
-
 def test_names_and_text_are_what_they_are(engine):
     """Whatever letters they have. A column's alias is a name, too."""
     table = opened(engine, ONE_ROW)
@@ -92,13 +86,6 @@ def test_a_nul_is_in_no_statement(dialect):
     for write in (say.name, say.literal):
         with pytest.raises(SourceError, match="NUL"):
             write("a\0b")
-
-
-def test_ten_thousand_columns():
-    names = {f"c {k}": "1" for k in range(10_000)}
-    wide = engines.default_engine().table(f"(SELECT {DUCKDB.names(names)})")
-    assert wide.columns == tuple(names)
-    assert wide.select("c 9999").to_pyarrow().to_pylist() == [{"c 9999": 1}]
 
 
 def test_an_element_beyond_the_end_is_null(engine):
@@ -143,42 +130,6 @@ def test_a_step_is_computed_once_and_dropped_with_its_last_user(engine, home):
     assert kept(engine) == before
 
 
-def test_an_arrow_table_is_shown_for_as_long_as_it_is_used(engine, home):
-    gc.collect()
-    before = kept(engine)
-    big = [2**53 + 1, None]
-    shown = home.show(pa.table({"k": [1, 2], "big": pa.array(big, pa.int64())}))
-    assert len(kept(engine)) == len(before) + home.keeps
-    over = engines.filter_by(shown, "k < 3")
-    del shown
-    gc.collect()
-    assert over.to_pyarrow().sort_by("k")["big"].to_pylist() == big
-    del over
-    gc.collect()
-    assert kept(engine) == before
-
-
-def test_dropping_twice_is_harmless(engine, home):
-    # an exception in a finalizer is a warning, and a warning is an error
-    for table in (home.show(ONE_ROW), home.keep("gift", opened(engine, ONE_ROW))):
-        if home.keeps:
-            name = table.rows.strip('"')
-            home.drop(name)
-            assert name not in kept(engine)
-            home.drop(name)
-    del table
-    gc.collect()
-
-
-def test_a_table_may_outlive_its_connection():
-    connection = ibis.duckdb.connect()
-    home = engines.engine_of(connection)
-    table = home.keep("orphan", home.show(ONE_ROW))
-    connection.disconnect()
-    del table
-    gc.collect()
-
-
 @only_spark
 def test_spark_is_asked_nothing_when_a_table_is_forgotten_and_keeps_no_view(engine, home):
     # The garbage collector may run within a driver, which then holds a lock: a deadlock.
@@ -216,25 +167,3 @@ def test_a_failure_names_its_step_and_shows_its_sql(engine, home):
 
 
 # --- engines --------------------------------------------------------------------------------------
-
-
-def test_a_laptop_keeps_its_bounds():
-    home = engines.laptop(memory_limit="500MB", threads=1)
-    settings = "current_setting('threads') AS threads, current_setting('memory_limit') AS memory"
-    assert home.ask(f"SELECT {settings}").to_pylist() == [{"threads": 1, "memory": "476.8 MiB"}]
-
-
-def test_an_engine_is_known_by_its_database():
-    one, other = ibis.duckdb.connect(), ibis.duckdb.connect()
-    home = engines.engine_of(one)
-    assert engines.engine_of(home) is home
-    assert {home, engines.engine_of(one)} == {home}
-    assert home not in (engines.engine_of(other), "duckdb")
-
-
-def test_a_table_comes_over_from_another_engine(engine):
-    laptop = engines.laptop(threads=1)
-    rows = pa.table({"n": pa.array([2**53 + 1, None], pa.int64()), "words": [["a", None], []]})
-    brought = engines.bring(opened(engine, rows), laptop)
-    assert brought.to_pyarrow().sort_by("n").to_pylist() == rows.to_pylist()
-    assert engines.bring(brought, laptop) is brought

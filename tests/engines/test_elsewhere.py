@@ -21,7 +21,7 @@ from foreclick.engines.duckdb import DuckDB
 from foreclick.errors import EngineError
 from tests.engines.elsewhere import NAMES
 from tests.engines.looking import ODD
-from tests.engines.random_roles import ALL, LOGS, WITHOUT_ARRAYS, assert_same_tally, log_of
+from tests.engines.random_roles import LOGS, WITHOUT_ARRAYS, assert_same_tally
 from tests.tries import LONG
 
 SOME = ("everything", *(["times", "weights, in rows"] if LONG else []))
@@ -69,23 +69,6 @@ def test_the_tally_is_the_same_to_the_last_bit(loaders, name, log):
     there = fc.read_log(loaders(name)(log.table), **log.roles)
     assert fc.tally(there).engine is default_engine()
     assert_same_tally(there, log)
-
-
-@pytest.mark.xdist_group("clickhouse")
-def test_a_note_says_where_the_log_was_tallied(loaders):
-    log = fc.read_log(loaders("clickhouse")(log_of(20)), **ALL)
-    assert "in clickhouse;" in repr(log)
-    (note,) = (n for n in fc.backtest(log, estimators="ip").notes if n.startswith("The log was"))
-    assert note.startswith("The log was tallied in clickhouse; the ")
-
-
-def test_units_are_checked_where_the_log_lives(loaders):
-    here, there = (
-        repr(fc.check(fc.read_log(table, **ALL)).to_dicts())
-        for table in (log_of(20), loaders("datafusion")(log_of(20)))
-    )
-    assert "bot-like" in here
-    assert here == there
 
 
 @pytest.mark.parametrize(
@@ -140,14 +123,6 @@ def test_an_engine_that_hashes_otherwise_is_refused(md5, told):
     with pytest.raises(EngineError, match=rf"{told}(.|\n)*without unit="):
         fc.read_log(table, engine=engine, unit="user")
     assert fc.read_log(table, engine=engine).rows == 1
-
-
-def test_a_connection_is_asked_once_how_it_hashes():
-    connection = duckdb.connect()
-    for asked in (1, 0):
-        engine = Unproven(connection)
-        engine.check_hash()
-        assert engine.asked == asked
 
 
 def test_an_unknown_engine_is_read_row_by_row_and_nothing_is_created_there():

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.engines import default_engine, laptop
+from foreclick.engines import default_engine
 from foreclick.engines.duckdb import DuckDB
 from foreclick.tallies import settle
 
@@ -55,32 +55,3 @@ def test_rows_come_home_once_and_every_question_says_so(log):
     ):
         assert sum("came home" in note for note in answer.notes) == 1
     assert log.engine.fetched == before
-
-
-def test_a_tally_that_was_weighed_comes_home_anew(log):
-    whole, weighed = (settle(each)[0] for each in (log, fc.tally(log).weigh(half_life=1)))
-    assert sum(weighed.to_arrow()["n"].to_pylist()) < sum(whole.to_arrow()["n"].to_pylist())
-
-
-def test_what_a_log_observed_still_moves_with_it_at_home(log):
-    """No variance of a sample is added: its frequencies are the log's own."""
-    there, here = (
-        fc.evaluate(source, fc.Observed(source), estimators="ip", metrics="clicks@2")
-        for source in (log, fc.read_log(LOG, period="day"))
-    )
-    assert there["se"] == here["se"]
-
-
-def test_an_engine_with_a_limit_puts_its_tables_on_disk():
-    engine = laptop(memory_limit="300MB")
-    run = engine.connection.execute
-    run("CREATE TEMP TABLE many AS SELECT range AS a FROM range(20_000_000)")
-
-    def held() -> float:
-        return float(run("SELECT sum(memory_usage_bytes) FROM duckdb_memory()").fetchone()[0])
-
-    before, limit = held(), run("SELECT current_setting('memory_limit')").fetchone()
-    engine.release()
-    assert held() < min(101e6, before)
-    assert run("SELECT current_setting('memory_limit')").fetchone() == limit
-    assert run("SELECT sum(a) FROM many").fetchone() == (19_999_999 * 10_000_000,)

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import duckdb
 import ibis
 import pandas as pd
 import polars as pl
@@ -108,15 +107,6 @@ def test_lists_in_text_cells_on_every_engine(engine):
     assert counted(fc.read_log(engine.load(cells()))) == reference(AS_TEXT)
 
 
-def test_lists_of_one_item_in_a_csv(tmp_path):
-    file = tmp_path / "log.csv"
-    file.write_text("context,items,clicks\nq,3,1\nq,4,0\n")
-    assert counted(fc.read_log(file)) == {("q", ("3",), (1,)): 1, ("q", ("4",), (0,)): 1}
-    file.write_text("context,items,clicks,position\nq,3,1,1\nq,4,0,2\n")
-    with pytest.raises(SourceError, match=r"For one row per result .* long="):
-        fc.read_log(file)
-
-
 @pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.csv.gz", "LOG.CSV"])
 def test_wide_and_long_csv(tmp_path, name):
     sign = "\t" if name.endswith("tsv") else ","
@@ -202,13 +192,6 @@ def test_a_connection_of_psycopg(engine):
     for source in (name, f"public.{name}", f"SELECT * FROM {name}"):
         log = fc.read_log(source, engine=engine.connection.con)
         assert (counted(log), log.source.name) == (reference(), "postgres")
-
-
-def test_a_connection_of_duckdb():
-    connection = duckdb.connect()
-    log = fc.read_log(pd.DataFrame(LISTS), engine=connection)
-    assert log.engine.connection is connection
-    assert counted(log) == reference()
 
 
 def test_what_is_no_table_gets_the_list_of_what_is():

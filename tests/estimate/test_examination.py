@@ -73,15 +73,6 @@ def test_a_curve_and_its_errors_are_the_oracles():
     assert np.allclose(alone.covariance, floor.covariance, rtol=SAME)
 
 
-def test_a_place_without_clicks_says_nothing_of_the_others():
-    slots = [s._replace(w=0) if s.position == 4 else s for s in random_slots(1)]
-    with_it = ask(slots, clusters=["period"])[()]
-    without = ask([s for s in slots if s.position < 4], depth=3, clusters=["period"])[()]
-    assert np.allclose(with_it.p, [*without.p, 0], rtol=SAME)
-    for one, other in zip(with_it.errors, without.errors, strict=True):
-        assert np.allclose(one.covariance[:3, :3], other.covariance, rtol=1e-9)
-
-
 @pytest.fixture(scope="module")
 def log():
     rng = np.random.default_rng(3)

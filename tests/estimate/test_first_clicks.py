@@ -1,15 +1,10 @@
 """What a product of hazards refuses, what it rests on, and what moves it besides the records."""
 
-from collections import Counter
-
-import numpy as np
 import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
 from tests.answers import answer
-from tests.truth import firsts
-from tests.truth.oracle import Record
 
 LOG = {
     "context": ["q"] * 8,
@@ -26,11 +21,6 @@ LOG = {
     ],
 }
 CANDIDATE = {"context": ["q"], "items": [[2, 1, 3]]}
-
-
-def records_of(log):
-    rows = zip(log["context"], log["items"], log["clicks"], strict=True)
-    return firsts.only_first([Record(x, tuple(a), tuple(c)) for x, a, c in rows])
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -93,19 +83,6 @@ def test_propensities_are_not_chosen_for_it():
 # --- other rewards --------------------------------------------------------------------------------
 
 
-def test_the_first_order_is_found_among_orders():
-    orders = [[0, 2, 0], [0, 0, 0.5], [0, 0, 0], [3, 0, 0]] * 2
-    log = fc.read_log(LOG | {"bought": orders}, rewards={"orders": "bought"})
-    row = answer(log, CANDIDATE, "ip", "orders:mrr@3")
-    expected = firsts.evaluate(
-        "ip", records_of(LOG | {"clicks": orders}), {"q": {(2, 1, 3): 1.0}}, firsts.mrr_at(3)
-    )
-    assert row["metric"] == "orders:mrr@3"
-    assert row["value"] == pytest.approx(expected.value, rel=1e-12)
-    assert row["production"] == pytest.approx(expected.production, rel=1e-12)
-    assert row["value"] != pytest.approx(answer(LOG, CANDIDATE, "ip", "mrr@3")["value"])
-
-
 # --- what it rests on -----------------------------------------------------------------------------
 
 
@@ -132,48 +109,3 @@ def test_what_was_never_at_risk_counts_as_no_click_and_is_in_the_margin():
 
 
 # --- what moves it besides the records ------------------------------------------------------------
-
-
-def some_records(rng, size, contexts=2):
-    items = np.array([[1, 2], [2, 1], [1, 3]])[rng.integers(0, 3, size)]
-    return {
-        "context": rng.integers(0, contexts, size).tolist(),
-        "items": items.tolist(),
-        "clicks": (rng.random((size, 2)) < 0.4).astype(int).tolist(),
-    }
-
-
-def test_a_candidate_that_was_sampled_adds_the_variance_of_what_its_lists_are_worth():
-    rng = np.random.default_rng(11)
-    log, other = some_records(rng, 300), some_records(rng, 60)
-    theta = firsts.success_at(2)
-    shown = Counter((x, tuple(a)) for x, a in zip(other["context"], other["items"], strict=True))
-    of = Counter(other["context"])
-    added = 0.0
-    for x in of:
-        rate = firsts.rates("ip", [r for r in records_of(log) if r.context == x], theta, (1.0, 1.0))
-        scores = np.repeat(
-            [
-                firsts.worth(firsts.hazards("ip", a, rate, theta, (1, 1)), theta)
-                for y, a in shown
-                if x == y
-            ],
-            [count for (y, _), count in shown.items() if x == y],
-        )
-        added += np.mean(np.array(log["context"]) == x) ** 2 * np.var(scores, ddof=1) / of[x]
-    exactly = fc.Lists(
-        {
-            "context": [x for x, _ in shown],
-            "items": [list(a) for _, a in shown],
-            "probability": [count / of[x] for (x, _), count in shown.items()],
-        }
-    )
-    options = {
-        "estimator": "ip",
-        "metric": "success@2",
-        "confidence": fc.Confidence(clusters="record"),
-    }
-    sampled = answer(log, fc.Observed(fc.read_log(other, clicks=None)), **options)
-    given = answer(log, exactly, **options)
-    assert sampled["value"] == pytest.approx(given["value"])
-    assert sampled["se"] ** 2 - given["se"] ** 2 == pytest.approx(added, rel=1e-9)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick.batches import EMPTY, batches_of
+from foreclick.batches import batches_of
 from foreclick.errors import ModelError
 from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior, known_part, production_prior
@@ -21,7 +19,6 @@ from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimators import Top
 from foreclick.learn.overlap import Alike
 from foreclick.learn.prior import Prior, Theta
-from foreclick.learn.shrinkage import FEWEST, readers
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from tests.answers import answer, close
@@ -153,26 +150,6 @@ def covered_case() -> tuple[fc.Log, Any]:
     return fc.read_log(log_table(records)), fc.Lists(pa.table(candidate))
 
 
-@given(
-    mu=st.lists(st.floats(-0.5, 2), min_size=2, max_size=6),
-    stopping=st.floats(0, 1),
-    above=st.integers(0, 4),
-)
-def test_fewer_readers_get_further_down(mu: list[float], stopping: float, above: int):
-    shown = np.arange(len(mu))[None]
-    found = readers(np.array(mu), shown, stopping)[0]
-    assert found[0] == 1
-    assert (np.diff(found) <= 0).all()
-    assert (found >= FEWEST ** (len(mu) - 1)).all()
-    j = above % len(mu)
-    worse = [*mu[:j], 0.0, *mu[j + 1 :]]  # whoever likes nothing there goes on
-    nothing = np.where(shown == j, EMPTY, shown)
-    without = readers(np.array(mu), nothing, stopping)
-    assert (without >= found).all()
-    assert (readers(np.array(worse), shown, stopping) == without).all()
-    assert (readers(np.array(mu), shown, 0.0) == 1).all()
-
-
 def test_marginals_say_all_that_the_top_ip_needs():
     case = random_case("slots", np.random.default_rng(12))
     log = fc.read_log(log_table(case.records * 2))
@@ -207,20 +184,6 @@ def test_records_that_nobody_counted_are_not_none_of_them():
     alone = fc.evaluate(log, candidate, confidence=None, **options | {"estimators": ["ladder"]})
     assert alone["ess"] == [None]
     assert "ess" not in alone.shown
-
-
-def test_a_candidate_that_is_a_sample_widens_the_interval():
-    case = random_case("sampled", np.random.default_rng(21))
-    log = fc.read_log(log_table(case.records * 4))
-    seen = [r for r in case.records * 2 if r.context == case.records[0].context]
-    lists: dict[Any, dict[Any, float]] = {c: {} for c in {r.context for r in seen}}
-    for r in seen:
-        lists[r.context][r.items] = lists[r.context].get(r.items, 0.0) + 1 / len(seen)
-    drawn, known = fc.Observed(fc.read_log(log_table(seen))), fc.Lists(lists_table(lists))
-    one = answer(log, drawn, fc.Ladder(), "clicks@2", **OPTIONS)
-    other = answer(log, known, fc.Ladder(), "clicks@2", **OPTIONS)
-    assert close(one["value"], other["value"], 1e-10)
-    assert one["se"] > other["se"]
 
 
 # --- what is refused ------------------------------------------------------------------------------

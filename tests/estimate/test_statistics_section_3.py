@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ForeclickWarning, ModelError
-from tests.answers import IBIS, SAME, answer, assert_as_oracle, clipped, log_of, repeated, values
+from tests.answers import IBIS, SAME, answer, assert_as_oracle, clipped, log_of, repeated
 from tests.truth import oracle, random_logs
 from tests.truth.paper import paper
 
@@ -41,11 +41,6 @@ class TestItem2ALoggedCellOfProbability0:
         plain = ask(self.LOG, self.CANDIDATE, **asked)  # frequencies never meet it
         assert not any("probability 0" in note for note in plain.notes)
 
-    def test_weighs_nothing_where_the_candidate_does_not_show_it_either(self):
-        candidate = {"context": ["q"], "items": [[2, 1]]}
-        row = answer(self.LOG, candidate, clipped("list", 10), logging=self.LOGGING)
-        assert row["value"] == pytest.approx(3 * 2 * 2 / 6, rel=SAME)
-
 
 class TestItem3MassOnUnloggedCells:
     """It counts as no clicks, so it is reported, always, and never silently."""
@@ -67,30 +62,6 @@ class TestItem3MassOnUnloggedCells:
         found = ask(self.LOG, candidate, estimators=clipped("ip", [1, 2, 3, math.inf]))
         assert found["clipped"] == pytest.approx([2 / 3, 1 / 3, 0, 0], rel=SAME, abs=SAME)
         assert found["covered"] == [1.0] * 4
-
-
-class TestItem4ThetaOf0:
-    """Lists are compared up to the last position that counts, and no further."""
-
-    LOG = log_of(
-        repeated(((1, 2, 3), (1, 0, 1)), ((1, 2, 4), (0, 1, 0)), ((2, 1, 3), (1, 1, 1)), times=2)
-    )
-
-    @pytest.mark.parametrize(
-        ("metric", "items", "value"),
-        [
-            # (1, 2, 3) and (1, 2, 4) both match: 2 + 2 clicks in 4 records.
-            ("clicks@2", [1, 2, 9], 1.0),
-            (fc.Metric([1, 1, 0, 0]), [1, 2, 9], 1.0),
-            ("clicks@1", [1, 2, 9], 0.5),
-            (fc.Metric([1, 0, 1]), [1, 2, 9], None),
-            (fc.Metric([1, 0, 1]), [1, 2, 3], 2.0),
-        ],
-    )
-    def test_behind_the_last_weight_lists_may_differ_and_before_it_not(self, metric, items, value):
-        row = answer(self.LOG, {"context": ["q"], "items": [items]}, "list", metric)
-        assert row["value"] == (None if value is None else pytest.approx(value, rel=SAME))
-        assert row["covered"] == (value is not None)
 
 
 class TestItem5FrequenciesOrPropensities:
@@ -178,16 +149,3 @@ class TestItem5FrequenciesOrPropensities:
                 answer(log, self.CANDIDATE, model, logging="propensity")
         with pytest.raises(ModelError, match=r"read without.*propensity="):
             answer(self.read(self.OFTEN), self.CANDIDATE, logging="propensity")
-
-    @pytest.mark.parametrize("of", ["of_list", "of_slot"])
-    def test_a_list_of_one_item_is_its_own_slot_prefix_and_item(self, of):
-        log = self.read([("a", [1], [1.0], 0.5, [0.5]), ("b", [2], [1.0], 0.2, [0.2])], of)
-        candidate = fc.Lists(
-            {"context": ["a", "b", "b"], "items": [[1], [2], [3]], "probability": [1.0, 0.5, 0.5]}
-        )
-        models = ["list", "prefix", "ip", "item", "pbm"]
-        found = ask(log, candidate, estimators=models, metrics="clicks@1")
-        right = (1 / 0.5 + 0.5 / 0.2) / 2
-        assert values(found) == pytest.approx(dict.fromkeys(models, right), rel=SAME)
-        with pytest.raises(ModelError, match="cannot answer for 'rctr'"):
-            answer(log, candidate, "rctr", "clicks@1", logging="propensity")

@@ -330,18 +330,6 @@ def test_one_thing_at_a_time(name):
     assert log.shape.segments == tuple(options.get("segments", ()))
 
 
-def test_a_tally_of_events_equals_that_of_the_log():
-    log = from_events(SHOWN, CLICKS)
-    same = fc.read_log(
-        {
-            "context": ["shoe", "hat"],
-            "items": [["a", "b", "c"], ["d", "e"]],
-            "clicks": [[0, 1, 0], [1, 0]],
-        }
-    )
-    assert fc.tally(log).to_arrow().equals(fc.tally(same).to_arrow())
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -357,11 +345,6 @@ def test_a_tally_of_events_equals_that_of_the_log():
 def test_what_is_wrong_is_said(options, said):
     with pytest.raises((SourceError, InvalidLogError), match=said):
         from_events(SHOWN, CLICKS, **options)
-
-
-def test_a_window_is_a_length_of_time():
-    with pytest.raises(SourceError, match="window=0: give a timedelta or a number of seconds"):
-        Match("list_id", window=0)
 
 
 def test_lists_that_break_the_rules_are_in_the_ledger():

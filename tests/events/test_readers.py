@@ -13,7 +13,6 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import InvalidLogError
 from foreclick.events import Match, algolia, ga4, snowplow, ubi
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
@@ -188,19 +187,6 @@ def test_ga4_without_search_terms_says_what_contexts_are():
     assert "mix all searches" in log.ledger.notes[-1]
     named = ga4(events, context="event_date")
     assert {context for context, _, _ in clicked(named)} == {"20260501"}
-
-
-def test_ga4_without_positions_has_the_places_in_items():
-    rows = searched()
-    for row in rows:
-        row["items"] = [item | {"item_list_index": "(not set)"} for item in row["items"]]
-    events = pa.Table.from_pylist(rows, GA4)
-    with pytest.raises(InvalidLogError, match=r"none of 9 impressions has.*give position=None"):
-        ga4(events)
-    expected = Counter(SEARCHED)
-    del expected["shoe", ("a", "b"), (0, 1)]
-    expected["shoe", ("a", "b", "x"), (0, 1, 0)] = 1
-    assert clicked(ga4(events, position=None)) == expected
 
 
 # --- the others ---------------------------------------------------------------------------------

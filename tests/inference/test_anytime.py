@@ -26,12 +26,6 @@ def test_only_the_share_of_the_tuned_time_counts_and_there_it_is_about_the_short
     assert reaches[int(np.searchsorted(times, 100))] < 1.01 * min(reaches)
 
 
-def test_it_is_the_best_rho_at_the_tuned_time():
-    """Another ρ, which is another tuned time, is wider there."""
-    at = [anytime(0.95, math.inf, 100, tuned) for tuned in (25, 50, 100, 200, 400)]
-    assert min(at) == pytest.approx(at[2], rel=0.001)
-
-
 @pytest.mark.parametrize("freedom", [3, 29])
 def test_of_few_clusters_the_tail_is_as_rare(freedom):
     reach = anytime(0.95, freedom, 14, 14)

@@ -18,12 +18,6 @@ def test_by_hand():
     assert found.reach == pytest.approx(1.959964, abs=1e-6)
 
 
-def test_equal_estimates_differ_by_nothing():
-    same = np.full((2, 2), 0.7)
-    found = contrasts([1.0, 1.0], same, [(0, 1)], 0.95, 10)
-    assert (found.change[0], found.se[0]) == (0, 0)
-
-
 @pytest.mark.parametrize("freedom", [8, math.inf])
 def test_joint_intervals_hold_together(freedom):
     pairs = [(0, 2), (1, 2), (0, 1)]

@@ -1,7 +1,6 @@
 """Intervals of `evaluate` on logs so small that they can be worked out by hand."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -54,19 +53,6 @@ class TestIndependentRecords:
         assert row["low"] == 0
         assert row["high"] == pytest.approx(0.5 + NORMAL * row["se"], abs=1e-12)
 
-    def test_of_many_records_it_is_the_textbook_variance(self):
-        """Var = Σ_A h(A)² s_A² / n_A."""
-        rows = [(A, i % 5 == 0, 1) for i in range(2000)] + [(B, i % 2, 1) for i in range(4000)]
-        both = fc.Lists({"context": ["q"] * 2, "items": [A, B], "probability": [0.7, 0.3]})
-        row = ask(
-            shown(*((a, int(c), d) for a, c, d in rows)),
-            both,
-            confidence=fc.Confidence(clusters="record"),
-        )
-        variance = 0.7**2 * (0.2 * 0.8) / 1999 + 0.3**2 * (0.5 * 0.5) / 3999
-        assert row["value"] == pytest.approx(0.7 * 0.2 + 0.3 * 0.5)
-        assert row["se"] ** 2 == pytest.approx(variance, rel=1e-3)  # n / (n − 1) here and there
-
     def test_confidence_is_how_far_it_reaches(self):
         rows = [ask(half_and_half(), confidence=fc.Confidence(c, "record")) for c in (0.5, 0.95)]
         reach = [(row["high"] - row["value"]) / row["se"] for row in rows]
@@ -108,28 +94,6 @@ class TestDays:
         rest = [(B, c, d) for d in (2, 3, 4) for c in (1, 0, 0, 0)]
         row = ask(shown(*first, *rest))
         assert row["se"] == pytest.approx(math.sqrt((1 / 3) / 4), abs=1e-12)
-
-    def test_what_production_shows_does_not_differ_from_it(self):
-        log = half_and_half(self.DAYS)
-        row = ask(log, fc.Observed(log), estimators="ip")
-        assert row["se"] > 0
-        assert [row[c] for c in ("change_low", "change_high", "lift_low")] == pytest.approx([0] * 3)
-
-
-class TestMix:
-    """Two contexts that differ, and a logging policy that shows the candidate alone."""
-
-    LOG: ClassVar = {
-        "context": ["q"] * 4 + ["r"] * 4,
-        "items": [A] * 8,
-        "clicks": [[c, 0] for c in (1, 1, 1, 0, 1, 0, 0, 0)],
-    }
-
-    def test_how_contexts_differ_is_part_of_chance(self):
-        policy = fc.Ranking({"context": ["q", "r"], "items": [A, A]})
-        row = ask(self.LOG, policy, logging=policy)
-        assert row["value"] == 0.5
-        assert row["se"] == pytest.approx(math.sqrt(8 * 0.25 / (8 * 7)), abs=1e-12)
 
 
 class TestMargin:

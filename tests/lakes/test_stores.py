@@ -5,7 +5,6 @@ import json
 import logging
 import sys
 import traceback
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import foreclick as fc
 from foreclick.cli import main
 from foreclick.engines import files as stores
 from foreclick.errors import MissingDependency, SourceError
-from foreclick.tallies.files import write_sorted
 from tests.lakes import KEY, SECRET, needed
 from tests.logs.samples import LISTS, counted, reference, table
 
@@ -37,10 +35,6 @@ def put(rows, url, writer=pq.write_table):
     store = fsspec.filesystem("s3", use_listings_cache=False)
     with store.open(url, "wb") as file:
         writer(rows, file)
-
-
-def there(place):
-    return sorted(fsspec.filesystem("s3", use_listings_cache=False).find(place))
 
 
 @pytest.fixture
@@ -83,20 +77,6 @@ def test_csv_and_json(bucket):
     for url in (f"{bucket}/none.parquet", f"{bucket}/*.parquet", "s3://nobody/*.csv"):
         with pytest.raises(SourceError, match=r"no file matches 's3://"):
             fc.read_log(url)
-
-
-def test_a_store_is_asked_once_about_a_file(days, monkeypatch):
-    store, asked = type(stores.filesystem(days)), Counter[str]()
-    call = store._call_s3
-
-    async def counting(self, method, *args, **options):
-        asked[method] += 1
-        return await call(self, method, *args, **options)
-
-    monkeypatch.setattr(store, "_call_s3", counting)
-    fc.read_log(f"{days}/day=1/part.parquet")
-    assert asked["head_object"] <= 6
-    assert asked["list_objects_v2"] <= 12
 
 
 def test_a_delta_table(bucket):
@@ -168,16 +148,6 @@ def test_what_is_written_to_this_machine_only_says_so(tmp_path, monkeypatch):
         with pytest.raises(SourceError, match="this machine only"):
             world.write_parquet(path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_write_that_fails_leaves_nothing(bucket):
-    def broken():
-        yield table().to_batches()[0]
-        raise ValueError("stop")
-
-    with pytest.raises(ValueError, match="stop"):
-        write_sorted(broken(), table().schema, f"{bucket}/t.parquet", {})
-    assert there(bucket) == []
 
 
 # --- what is missing, and what must not be said ---------------------------------------------------

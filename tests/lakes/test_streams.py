@@ -2,11 +2,10 @@
 
 import pyarrow as pa
 import pyarrow.dataset as pads
-import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from tests.logs.samples import LISTS, counted, reference, table
+from tests.logs.samples import counted, reference, table
 
 
 class Once:
@@ -41,15 +40,6 @@ def viewed(rows):
 )
 def test_streams_and_datasets(source):
     assert counted(fc.read_log(source())) == reference()
-
-
-def test_a_dataset_of_files_is_scanned_and_its_partitions_are_columns(tmp_path):
-    for day in (1, 2):
-        (tmp_path / f"day={day}").mkdir()
-        pq.write_table(table(LISTS[day:]), tmp_path / f"day={day}" / "log.parquet")
-    dataset = pads.dataset(tmp_path, partitioning="hive")
-    assert counted(fc.read_log(dataset)) == reference(LISTS[1:] + LISTS[2:])
-    assert counted(fc.read_log(dataset, where="day = 2")) == reference(LISTS[2:])
 
 
 def test_the_rows_of_a_stream_are_never_in_memory_together():

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.engines import lakes
 from foreclick.errors import MissingDependency, SourceError
 from tests.lakes import needed
 from tests.logs.samples import LISTS, counted, reference, table
@@ -160,12 +159,3 @@ def test_candidates_come_from_a_table_too(delta, tmp_path):
     found = fc.evaluate(delta, fc.Ranking(place), estimators="item")
     same = fc.evaluate(table(LIVE), fc.Ranking(ranking.slice(0, 1)), estimators="item")
     assert found.to_arrow().equals(same.to_arrow())
-
-
-def test_a_directory_of_plain_files_is_no_table(tmp_path):
-    pq.write_table(table(), tmp_path / "log.parquet")
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "log.metadata.json").write_text("{}")
-    (tmp_path / "_delta_log").mkdir()  # empty
-    assert lakes.kind_of(str(tmp_path)) is None
-    assert counted(fc.read_log(tmp_path)) == reference()

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import itertools
-import math
 from typing import Any
 
 import duckdb
@@ -13,7 +12,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, OptionError, SourceError
-from tests.engines.looking import bucket_of, only_postgres, without_spark
+from tests.engines.looking import bucket_of, without_spark
 from tests.logs.samples import LISTS, WIDE, Row, counted, impressions, reference, table, wide
 
 LONG: Row = {"long": ("list_id", "position")}
@@ -187,12 +186,6 @@ def test_what_is_counted(name):
     assert set(reward) <= {pa.int64(), pa.float64()}
 
 
-def test_boolean_clicks_count_as_0_and_1():
-    log = fc.read_log([{**row, "clicks": [bool(c) for c in row["clicks"]]} for row in LISTS])
-    assert counted(log) == reference()
-    assert pa.types.is_integer(columns(log).field("clicks_1").type)
-
-
 @without_spark
 def test_impressions_keep_their_positions_across_gaps(engine):
     seen = [row for row in impressions() if row["position"] != 2]
@@ -226,15 +219,6 @@ def test_lists_longer_than_any_of_the_first_rows():
     }
     log = fc.read_log(pa.table(deep), engine=ibis.duckdb.connect(), **LONG)
     assert counted(log) == {("q", (1,), (0,)): 100_000, ("q", (1, None, 2), (0, None, 1)): 1}
-
-
-@only_postgres  # DuckDB has the longest ones, above; Spark takes seconds to compile them
-def test_an_item_that_is_the_first_and_the_last_of_many(engine):
-    row: Row = {"context": "q", "items": [*range(46)], "clicks": [0] * 46}
-    twice: Row = {**row, "items": [*range(45), 0]}
-    log = fc.read_log(engine.load(table([row, twice])), invalid="drop")
-    assert counted(log) == reference([row])
-    assert log.dropped == {"an item twice in a list": 1}
 
 
 def test_longer_lists_are_refused_unless_it_is_said_how_many_positions_matter():
@@ -343,17 +327,6 @@ def test_every_role_of_impressions_on_every_engine(engine):
 # --- what cannot be read --------------------------------------------------------------------------
 
 
-def test_missing_columns_are_all_named_with_those_there_are():
-    with pytest.raises(SourceError) as error:
-        fc.read_log(table(), context="query", items="items", clicks="klicks", segments=["land"])
-    told = str(error.value)
-    assert "3 named columns are not in the source" in told
-    assert "context='query', clicks='klicks', segments='land'" in told
-    assert "It has the columns context, items, clicks" in told
-    with pytest.raises(SourceError, match=r"long='list_id', long='position'"):
-        fc.read_log(table(), **LONG)
-
-
 @pytest.mark.parametrize(
     ("change", "roles", "told"),
     [
@@ -381,15 +354,6 @@ def test_wrong_types_and_roles_are_explained(change, roles, told):
         fc.read_log(source, **roles)
 
 
-def test_a_position_must_be_an_integer():
-    rows = [{**row, "position": float(row["position"])} for row in impressions()]
-    with pytest.raises(SourceError, match="position must be an integer, not float64"):
-        fc.read_log(rows, **LONG)
-    wide = {"context": ["q"], "i1": ["a"], "c1": [0], "c2": [1]}
-    with pytest.raises(InvalidLogError, match=r"items and clicks of different length.*: 1 row"):
-        fc.read_log(wide, items=["i1"], clicks=["c1", "c2"])
-
-
 OURS = "n rows records context period bucket item propensity weight bad_weight length repeated"
 OTHERS = "position estimator value lift contexts dropped seen verdict margin examination share"
 
@@ -403,35 +367,6 @@ def test_a_segment_or_reward_cannot_be_called_like_a_column_of_ours(name):
     for roles in ({"segments": name}, {"rewards": {name: "clicks"}}):
         with pytest.raises(SourceError, match=told):
             fc.read_log(source, **roles)
-
-
-def test_names_of_positions_and_of_the_long_layout():
-    for name in ("item_9", "clicks_1", "orders_3", "propensity_2"):
-        source = table().append_column(name, [[7] * 7])
-        with pytest.raises(SourceError, match=rf"a segment or reward cannot be called '{name}'"):
-            fc.read_log(source, segments=name, rewards={"orders": "clicks"})
-    rows = [{**row, "_list": 7} for row in impressions()]
-    for roles in ({"segments": "_list"}, {"rewards": {"list": "click"}}):
-        assert fc.read_log(rows, **LONG, **roles).rows == len(LISTS)
-
-
-def test_a_count_is_of_equal_records():
-    shown: Row = {
-        "context": ["q"] * 40,
-        "items": [[1, 2], [2, 1]] * 20,
-        "clicks": [[1, 0], [0, 0], [0, 1], [1, 0]] * 10,
-        "w": [10] * 40,
-    }
-    new: Row = {"context": ["q"], "items": [[2, 1]]}
-    plain, counted = (
-        fc.evaluate(
-            fc.read_log(shown, count=count), new, metrics="clicks@2", estimators="ip"
-        ).to_dicts()[0]
-        for count in (None, "w")
-    )
-    assert counted["value"] == pytest.approx(plain["value"])
-    assert counted["records"] == 400
-    assert counted["se"] == pytest.approx(plain["se"] / math.sqrt(10), rel=0.05)
 
 
 # --- what is said of how a log is read ------------------------------------------------------------

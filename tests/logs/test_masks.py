@@ -44,14 +44,6 @@ def test_bit_k_minus_1_is_the_click_at_position_k():
     assert [wide[0][f"clicks_{k}"] for k in (1, 2, 3)] == [1, None, None]
 
 
-@pytest.mark.parametrize("kind", [bool, float, int])
-def test_booleans_and_doubles_of_0_and_1_are_packed(kind):
-    rows = [{**row, "clicks": [kind(c) for c in row["clicks"]]} for row in LISTS]
-    log = fc.read_log(rows)
-    assert log.shape.masks == ("clicks",)
-    assert stored(log) == stored(fc.read_log(LISTS))
-
-
 @pytest.mark.parametrize("values", [[2, 0], [0.5, 0.0]])
 @pytest.mark.parametrize("beyond", [False, True])
 def test_graded_rewards_have_a_column_a_position(values, beyond):
@@ -62,35 +54,11 @@ def test_graded_rewards_have_a_column_a_position(values, beyond):
     assert counted(log) == reference(rows)
 
 
-def test_each_reward_is_packed_or_not_by_itself():
-    rows = [
-        {**row, "price": [2.5 * c for c in row["clicks"]], "bought": row["clicks"]} for row in LISTS
-    ]
-    log = fc.read_log(rows, rewards={"price": "price", "bought": "bought"})
-    assert log.shape.masks == ("clicks", "bought")
-    assert log.stored.columns[-6:] == ("clicks", "price_1", "price_2", "price_3", "bought", "n")
-    assert sum(row["n"] for row in stored(log)) == len(rows)
-
-
 @pytest.mark.parametrize(("depth", "masks"), [(62, ("clicks",)), (63, ())])
 def test_masks_hold_62_positions(depth, masks):
     rows = [clicks([int(k in (0, depth - 1)) for k in range(depth)]), clicks([0] * depth)]
     log = fc.read_log(rows)
     assert log.shape.masks == masks
-    assert counted(log) == reference(rows)
-
-
-def test_a_reward_that_is_called_as_a_segment_keeps_its_columns():
-    rows = [{"context": "q", "items": [1], "c": [1], "Clicks": "few"}]
-    log = fc.read_log(rows, clicks="c", segments="Clicks")
-    assert log.shape.masks == ()
-    assert set(fc.tally(log).to_arrow()["Clicks"].to_pylist()) == {"few"}
-
-
-def test_a_list_longer_than_the_guess_is_packed_too():
-    rows = beyond_the_guess(clicks([0, 0, 0, 1, 1]))
-    log = fc.read_log(rows)
-    assert (log.shape.depth, log.shape.masks) == (5, ("clicks",))
     assert counted(log) == reference(rows)
 
 

@@ -3,7 +3,6 @@
 import math
 import re
 
-import ibis
 import pyarrow as pa
 import pytest
 
@@ -171,15 +170,6 @@ def test_all_rules_at_once_are_counted_by_cause_on_every_engine(engine):
     assert "14 invalid rows dropped" in repr(log)
 
 
-@without_spark
-def test_all_rules_at_once_are_told_together(engine):
-    told = fault(engine.load(source(*EVERYTHING)), **ROLES)
-    assert told.startswith("14 rows break the rules")
-    for cause, n in COUNTS.items():
-        assert re.search(rf"- {cause}[^\n]*: {n} rows?, for example context=", told), cause
-    assert told.count("remedy: ") == len(COUNTS)
-
-
 def test_what_is_no_number_on_every_engine(engine):
     slots = [[0.5, NAN], [0.5], None, [0, 1], [2, 1]]
     wrong: list[Row] = [{"clicks": [NAN, 0]}, {"clicks": [0, INF]}, {"w": INF}, {"w": NAN}]
@@ -189,14 +179,6 @@ def test_what_is_no_number_on_every_engine(engine):
         assert [log.dropped[name] for name in log.dropped if re.match(cause, name)] == [n], cause
     assert len(log.dropped) == 3
     assert (log.rows, log.dropped_rows) == (3, 9)
-
-
-def test_a_dropped_row_counts_once_whatever_its_weight():
-    table = source({"items": [7, 7], "times": 1000}, {"clicks": [-1, 0], "times": 50})
-    log = fc.read_log(table, count="times", invalid="drop")
-    assert sorted(log.dropped.values()) == [1, 1]
-    assert (log.rows, log.dropped_rows) == (3, 2)
-    assert list(counted(log).values()) == [9]
 
 
 def test_a_log_of_nothing_but_faults_is_no_log():
@@ -211,14 +193,6 @@ def test_no_rows(engine):
     for invalid in ("error", "drop"):
         with pytest.raises(InvalidLogError, match=r"no rows.*path.*where="):
             fc.read_log(table, where="context = 'none'", invalid=invalid)
-
-
-def test_clicks_longer_than_any_list_of_the_first_rows():
-    rows = [{"context": "q", "items": [1], "clicks": [0]}] * 10_050
-    rows.append({"context": "q", "items": [1], "clicks": [0, 0, 1]})
-    log = fc.read_log(pa.Table.from_pylist(rows), invalid="drop", engine=ibis.duckdb.connect())
-    assert list(log.dropped.values()) == [1]
-    assert counted(log) == {("q", (1,), (0,)): 10_050}
 
 
 # --- impressions ----------------------------------------------------------------------------------

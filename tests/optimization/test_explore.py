@@ -12,7 +12,6 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import MetricError, ModelError, PolicyError
-from tests.batches.sizes import in_batches
 from tests.tries import tries
 
 CONTEXTS, ITEMS, K = 12, 6, 3
@@ -227,18 +226,6 @@ def test_only_positions_that_count_need_exploring(site, log):
         production={"context": np.arange(CONTEXTS), "items": site.production.tolist()},
     )
     assert "nothing to explore" in plan.title
-
-
-def test_the_bits_do_not_depend_on_the_size_of_batches(site, log):
-    tally = fc.tally(log)
-    plans = [fc.explore(in_batches(tally, slots), site.policy) for slots in (1, 10**7)]
-    for one, other in zip(plans[0].rows, plans[1].rows, strict=True):
-        assert one == pytest.approx(other, rel=1e-9)
-    for name in ("se", "records"):
-        assert getattr(plans[0], name) == pytest.approx(getattr(plans[1], name), rel=1e-8)
-    assert plans[0].policy.table.drop_columns("probability") == plans[1].policy.table.drop_columns(
-        "probability"
-    )
 
 
 @pytest.mark.parametrize("clicks", [[0, 0, 0], [1, 0, 0]])

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +18,7 @@ from foreclick.batches import batches_of
 from foreclick.errors import ModelError, OptionError, PolicyError
 from foreclick.estimate.fitting import production_prior
 from foreclick.optimization import counts, verb
-from foreclick.optimization.choice import Solver
-from foreclick.optimization.counts import dealt_at_random
 from foreclick.optimization.result import Optimized
-from foreclick.optimization.solvers import program
 from tests.answers import answer, close, same
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
@@ -180,19 +176,6 @@ def test_noise_is_worth_nothing(apart: dict[str, Any]):
     assert careful["changed"][0] <= 5
 
 
-def test_records_are_dealt_as_chance_would():
-    n = np.concatenate([np.full(2000, 10.0), np.full(2000, 1.0), [2.5]])
-    seed = np.random.default_rng(0).integers(0, 2**28, len(n)).astype(np.uint64)
-    row, fold, share = dealt_at_random(n, seed)
-    counts = np.zeros((len(n), 2))
-    counts[row, fold] = share
-    assert np.allclose(counts.sum(axis=1), n)
-    assert np.all(counts >= 0)
-    assert abs(counts[:2000, 0].mean() - 5) < 4 * math.sqrt(10 / 4 / 2000)
-    assert abs(counts[:2000, 0].var() / (10 / 4) - 1) < 0.15
-    assert abs(counts[2000:4000, 0].mean() - 0.5) < 4 * math.sqrt(1 / 4 / 2000)
-
-
 # --- what is asked besides ------------------------------------------------------------------------
 
 
@@ -262,32 +245,6 @@ def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
     never = fc.optimize(log, estimators=LADDER, **asked)
     assert never["kept"] == [3]
     assert any("no policy keeps to the constraints" in note for note in never.notes)
-
-
-@pytest.mark.parametrize("estimator", ["ladder-ip", "ip", "item"])
-def test_what_a_bound_tells_is_what_the_program_would(
-    estimator: str, log: fc.Log, monkeypatch: pytest.MonkeyPatch
-):
-    """Where no list is near enough to production, or none is better, no program is solved."""
-    constraints: list[dict[str, Any]] = [
-        {"max_change": 0.2, "deterministic": True},
-        {"max_change": 0.6, "deterministic": True},
-        {"max_change": 0.2},
-        {"at_least": [([3, 4], 0.3)]},
-    ]
-    asked: dict[str, Any] = {"estimators": estimator, "metrics": METRIC, "judge": None}
-    solved = Mock(side_effect=program)
-    monkeypatch.setattr("foreclick.optimization.choice.program", solved)
-    calls, bounded = [], []
-    for bound in (Solver._bound, lambda *_: math.inf):
-        monkeypatch.setattr(Solver, "_bound", bound)
-        solved.reset_mock()
-        bounded.append([fc.optimize(log, **(asked | more)) for more in constraints])
-        calls.append(solved.call_count)
-    for first, second in zip(*bounded, strict=True):
-        assert first.contexts.equals(second.contexts)
-        assert rows_of(first) == rows_of(second)
-    assert calls[0] < calls[1]
 
 
 def test_production_stays_where_nothing_is_sure():
@@ -424,21 +381,6 @@ def test_probabilities_of_a_chosen_policy_sum_to_1():
     for more in ({}, {"estimators": "ip"}, {"max_change": 0.3}):
         found = fc.optimize(log, **({"metrics": METRIC} | more)).policy
         assert len(fc.Lists(found.table)._rows.stored.columns) == K + 2
-
-
-def test_neither_processes_nor_the_size_of_their_portions_matter(
-    log: fc.Log, monkeypatch: pytest.MonkeyPatch
-):
-    asked: dict[str, Any] = {"metrics": METRIC, "judge": "ip"}
-    one = fc.optimize(log, **asked)
-    monkeypatch.setattr(counts, "SLOTS", 7)
-    fc.settings(workers=2)
-    try:
-        several = fc.optimize(log, **asked)
-    finally:
-        fc.settings(workers=1)
-    assert rows_of(several) == rows_of(one)
-    assert same(several.to_dicts()[0], one.to_dicts()[0])
 
 
 # --- refusals -------------------------------------------------------------------------------------

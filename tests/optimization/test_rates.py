@@ -67,21 +67,6 @@ def test_derivatives_are_those_of_the_rates(s: float, a: float, t: float):
     assert learnt.se(gradient) == pytest.approx(float(np.linalg.norm(gradient @ root)))
 
 
-def test_an_item_that_never_moved_is_known_where_it_stood_and_nowhere_else():
-    n = np.diag([400.0, 400.0, 400.0])
-    counts = np.zeros(3, dtype=np.int64), n, 0.25 * n, np.array([400.0])
-    # Items learn next to nothing from the prior.
-    ladder = ladder_of(50.0, 0.01, 0.01, (1.0, 0.5, 0.3))
-    covariance = np.diag([0.0] * 4 + [1.0] * 2)
-    learnt = replace(ladder, covariance=covariance)
-    se = np.sqrt(learnt.rates(*counts).variance - ladder.rates(*counts).variance)
-    at_home, away = np.diag(se), se[~np.eye(3, dtype=np.bool_)]
-    assert at_home.max() < 1e-3
-    rate = ladder.rates(*counts).rate[~np.eye(3, dtype=np.bool_)]
-    # The ratio of two p: of the first and another, or of two others.
-    np.testing.assert_allclose(away / rate, [1, 1, 1, 2**0.5, 1, 2**0.5], rtol=2e-3)
-
-
 def test_pessimism_lowers_rates_by_what_they_may_be_off():
     """One item at one position, by hand: three rungs, each with its own doubt."""
     ladder = ladder_of(4.0, 3.0, 2.0, (1.0,))

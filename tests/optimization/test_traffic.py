@@ -36,11 +36,6 @@ def one(h, pi):
     return Traffic(np.zeros(2, int), np.array(h), np.array(pi), np.ones(2), np.ones(1), 0.5)
 
 
-def test_what_both_policies_show_alike_has_no_variance():
-    alike = one([0.5, 0.5], [0.5, 0.5])
-    assert alike.variances(np.array([0.3])).tolist() == [0.0]
-
-
 def test_small_shares_follow_neyman():
     """Traffic in proportion to n_x · sd_x."""
     rng = np.random.default_rng(1)
@@ -74,18 +69,6 @@ def test_no_other_shares_of_the_same_traffic_are_better(seed, budget):
         options={"maxiter": 1000, "ftol": 1e-12},
     )
     assert weight @ traffic.variances(shares) <= right.fun * 1.001
-
-
-def test_a_gain_is_the_slope_of_the_variance():
-    traffic = overlapping(np.random.default_rng(9), 5)
-    above, below = (traffic.variances(np.full(5, share)) for share in (0.2001, 0.1999))
-    slope = (above - below) / 0.0002
-    assert traffic.gains(0.2) == pytest.approx(-slope, rel=1e-5)
-
-
-def test_what_production_shows_often_enough_needs_no_more():
-    """A list that is shown half of the time already is known as well as its opposite."""
-    assert one([1.0, 0.0], [0.6, 0.4]).best(0.3) == [0.0]
 
 
 def test_the_size_of_a_sample_is_the_textbooks():

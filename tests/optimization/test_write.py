@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -61,13 +60,6 @@ def test_a_written_policy_is_read_again(best, tmp_path, ending):
         assert len({picker(request, "q, 1") for picker in pickers}) == 1
 
 
-def test_lists_of_a_context_stand_together_and_the_likeliest_first(best, tmp_path):
-    best.write(tmp_path / "policy.parquet")
-    rows = pq.read_table(tmp_path / "policy.parquet").to_pylist()
-    assert rows == sorted(rows, key=lambda row: (row["query"], -row["probability"]))
-    assert {row["query"]: row["changed"] for row in rows} == {"q, 1": True, "r": False}
-
-
 def test_a_plan_of_explore_is_called_as_in_the_log(tmp_path):
     new = {"query": ["q, 1", "r"], "docs": [["b", ODD], ["b", "c"]]}
     plan = fc.explore(LOG, new, metrics="clicks@3")
@@ -85,11 +77,6 @@ def test_a_plan_of_explore_is_called_as_in_the_log(tmp_path):
 def test_a_path_that_cannot_be_written_is_refused(best, tmp_path, path):
     with pytest.raises(SourceError, match="cannot be written"):
         best.write(tmp_path / path)
-
-
-def test_items_in_columns_of_their_own_need_not_be_named():
-    table = pa.table({"context": ["q"], "item_1": [2], "item_2": [1], "item_4": [9]})
-    assert repr(fc.Ranking(table)) == "Ranking(1 context, lists of up to 2 items)"
 
 
 VALUE: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "confidence": None}

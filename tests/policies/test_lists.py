@@ -3,15 +3,12 @@
 import math
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, OptionError, PolicyError, SourceError
-from foreclick.policies.base import number_in
-from tests.answers import SAME, answer, assert_as_oracle, clipped, log_of, repeated, settled
-from tests.truth import oracle, random_logs
-from tests.truth.paper import paper
+from tests.answers import answer, assert_as_oracle, log_of, repeated
+from tests.truth import random_logs
 
 RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 1, 2), (0, 1, 0)), times=2),
@@ -36,10 +33,6 @@ def check(
 
 
 class TestRanking:
-    def test_is_one_list_a_context(self, log):
-        check(log, fc.Ranking(BOTH), {"q": {(2, 1, 3): 1.0}, "r": {(1, 2, 3): 1.0}}, metric="dcg@3")
-        assert repr(fc.Ranking(BOTH)) == "Ranking(2 contexts, lists of up to 3 items)"
-
     def test_columns_may_have_any_name_be_one_a_position_or_repeat_a_list(self, log):
         wide = {"context": ["q", "r"], "a": [2, 1], "b": [1, 2], "c": [3, 3]}
         twice = {"context": ["q", "q", "r"], "items": [[2, 1, 3], [2, 1, 3], [1, 2, 3]]}
@@ -127,30 +120,6 @@ class TestFromScores:
 
 
 class TestLists:
-    @pytest.mark.parametrize(
-        ("lists", "given"),
-        [
-            ({"q": {(2, 1, 3): 0.75, (1, 9, 2): 0.25}, "r": {(4, 5): 1.0}}, None),
-            # A list in parts.
-            (
-                {"q": {(2, 1, 3): 0.5, (1, 2, 3): 0.5}, "r": {(4, 5): 1.0}},
-                [("q", (2, 1, 3), 0.25), ("q", (1, 2, 3), 0.5), ("q", (2, 1, 3), 0.25)],
-            ),
-            # Rows of probability 0.
-            ({"q": {(2, 1, 3): 1.0}, "r": {(4, 5): 1.0}}, [("q", (2, 1, 3), 1), ("q", (9, 8), 0)]),
-            # Lists that differ below the metric.
-            ({"q": {(2, 1, 3, 8): 0.5, (2, 1, 3, 9): 0.5}, "r": {(4, 5): 1.0}}, None),
-        ],
-    )
-    def test_weighs_each_list_by_its_probability(self, log, lists, given):
-        table = random_logs.lists_table(lists)
-        if given:
-            rows = [*given, ("r", (4, 5), 1.0)]
-            columns = [list(column) for column in zip(*rows, strict=True)]
-            table = dict(zip(("context", "items", "probability"), columns, strict=True))
-        estimators = clipped(paper(["list", "prefix", "ip", "pbm"]), [1, math.inf])
-        check(log, fc.Lists(table), lists, estimators)
-
     def test_the_rounding_of_a_softmax_in_float32_is_no_error(self, log):
         a, b = 0.3333333, 0.6666666
         lists: dict[Any, Any] = {"q": {(1, 2, 3): a, (2, 1, 3): b}, "r": {(4, 5): 1.0}}
@@ -181,24 +150,6 @@ class TestLists:
 
 
 class TestObserved:
-    def test_is_the_frequencies_of_another_period(self):
-        days = [1] * 7 + [2] * 7
-        table = random_logs.log_table(RECORDS, day=days)
-        today, yesterday = (fc.read_log(table, where=f"day = {day}") for day in (2, 1))
-        now, past = (
-            [record for record, day in zip(RECORDS, days, strict=True) if day == one]
-            for one in (2, 1)
-        )
-        check(today, fc.Observed(yesterday), oracle.frequencies(past), records=now)
-
-    def test_of_the_log_itself_is_production(self, log):
-        models = clipped(paper(oracle.MODELS), 1)
-        found = check(log, fc.Observed(log), oracle.frequencies(RECORDS), models, "dcg@3")
-        for row in settled(found):
-            assert row["value"] == pytest.approx(oracle.production(RECORDS, oracle.dcg_at(3)))
-            assert (row["covered"], row["ess"]) == (1, pytest.approx(len(RECORDS)))
-            assert row["clipped"] == pytest.approx(0, abs=SAME)
-
     def test_takes_shadow_rankings_without_clicks_and_counts(self, log):
         table = {
             "query": ["q", "q", "r"],
@@ -279,9 +230,3 @@ class TestTypes:
     def test_observed_texts_against_integers_are_refused_too(self):
         with pytest.raises(PolicyError, match=r"\(integer\), the Observed '.*' \(text\)"):
             answer(log_of(self.NUMBERS), fc.Observed(log_of(self.TEXT)))
-
-
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
-def test_values_are_found_by_number_and_what_is_missing_is_not(kind):
-    column, rising = (pa.array(x).cast(kind) for x in ([1, None, 0, 7], [0, 1]))
-    assert number_in(column, rising).tolist() == [1, -1, 0, -1]

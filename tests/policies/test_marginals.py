@@ -1,24 +1,18 @@
 """Marginals: what item-position probabilities can answer, and what they cannot."""
 
 import math
-from typing import Any
 
 import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, PolicyError
-from tests.answers import answer, assert_as_oracle, assert_same_rows, clipped, log_of, repeated
-from tests.truth import random_logs
+from tests.answers import answer, log_of, repeated
 from tests.truth.paper import paper
 
 RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 4), (0, 1)), times=2),
     *repeated(((1, 2, 3), (0, 1, 0)), ((4, 5), (1, 0)), times=4, context="r"),
 ]
-POLICY: dict[Any, Any] = {
-    "q": {(2, 1, 3): 0.5, (1, 2, 9): 0.3, (3, 1): 0.2},
-    "r": {(5, 4): 0.9, (1, 2, 3): 0.1},
-}
 MODELS = paper(["ip", "item", "pbm", "rctr", "rcm"])
 
 
@@ -29,19 +23,6 @@ def table(**columns):
         "position": [1, 2],
         "probability": [1.0, 1.0],
     } | columns
-
-
-def test_equal_the_lists_they_come_from_for_models_of_slots():
-    log = log_of(RECORDS)
-    marginals = fc.Marginals(random_logs.marginals_table(POLICY))
-    asked: dict[Any, Any] = {
-        "estimators": clipped(MODELS, [1, math.inf]),
-        "metrics": ["clicks@2", "dcg@3"],
-    }
-    found = fc.evaluate(log, marginals, **asked, confidence=None)
-    assert_as_oracle(found, RECORDS, POLICY)
-    lists = fc.evaluate(log, fc.Lists(random_logs.lists_table(POLICY)), **asked, confidence=None)
-    assert_same_rows(found, lists)
 
 
 @pytest.mark.parametrize("model", ["list", "prefix", fc.ClickModel("mine", cell="prefix")])
@@ -66,14 +47,6 @@ def test_what_changes_nothing():
         fc.Marginals({**table(), "item_position": [1, 2]}, position="item_position"),
     ):
         assert answer(log, other) == answer(log, fc.Marginals(table()))
-
-
-def test_less_than_1_is_a_list_that_is_sometimes_shorter():
-    records = repeated(((1, 2), (1, 0)), ((2, 1), (0, 1)))
-    policy = fc.Marginals(table(probability=[1.0, 0.5]))
-    asked: Any = {"estimators": ["ip", "rctr"], "metrics": "dcg@2", "confidence": None}
-    found = fc.evaluate(log_of(records), policy, **asked)
-    assert_as_oracle(found, records, {"q": {(1, 2): 0.5, (1,): 0.5}})
 
 
 @pytest.mark.parametrize(

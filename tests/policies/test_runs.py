@@ -92,12 +92,6 @@ class TestForms:
             text.write(file.read_text())
         assert lists(fc.Ranking.from_trec(other)) == lists(fc.Ranking(packed)) == LISTS
 
-    def test_is_evaluated_as_the_table_of_its_lists(self, file):
-        table = fc.Ranking({"context": list(LISTS), "items": list(LISTS.values())})
-        log = log_of(RECORDS)
-        assert answer(log, fc.Ranking(file)) == answer(log, table)
-        assert str(fc.evaluate(log, SCORES)) == str(fc.evaluate(log, table))
-
     def test_portions_of_a_file_make_no_difference(self, file, monkeypatch):
         monkeypatch.setattr(runs, "_PORTION", 2)
         assert lists(fc.Ranking(file)) == LISTS
@@ -152,10 +146,6 @@ class TestIds:
         with pytest.raises(PolicyError, match=message):
             fc.evaluate(log_of(text), SCORES)
 
-    def test_ids_of_other_kinds_are_refused(self):
-        with pytest.raises(SourceError, match=r"1 of the run's documents .* for example 1.5"):
-            fc.Ranking({"q": {"a": 1.0, 1.5: 2.0}})
-
 
 class TestComplaints:
     def test_wrong_lines_are_counted_with_an_example(self, tmp_path):
@@ -176,9 +166,3 @@ class TestComplaints:
         (tmp_path / "empty.run").write_text("\n")
         with pytest.raises(SourceError, match="the run is empty"):
             fc.Ranking(tmp_path / "empty.run")
-
-    def test_a_document_twice_is_refused(self, tmp_path):
-        path = tmp_path / "twice.run"
-        path.write_text("q Q0 a 1 9 t\nq Q0 a 2 8 t\n")
-        with pytest.raises(fc.errors.InvalidLogError, match="an item twice in a list: 1 row"):
-            fc.Ranking(path)

@@ -5,8 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.results.text import WIDTH, grid
@@ -68,13 +66,6 @@ class TestEvaluation:
             for line in told
         )
         assert not wide(str(e))
-
-    def test_the_table_has_every_row(self, tally):
-        e = fc.evaluate(tally, ranking(2, 1, 3), estimators="all")
-        for name in dict.fromkeys(e["estimator"]):
-            assert f"\n{name} " in str(e.table)
-        assert "<details>" in e._repr_html_()
-        assert str(e.table) == repr(e.table)
 
     def test_who_saw_next_to_nothing_shows_no_number(self):
         table = log()
@@ -161,18 +152,7 @@ class TestOthers:
         assert not wide(str(b))
 
 
-words = st.text(st.characters(categories=("L", "N", "P")), min_size=1, max_size=30)
-
-
 class TestGrid:
-    @given(st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=5))
-    def test_nothing_is_lost_and_it_fits(self, rows):
-        text = grid(rows)
-        told = "".join(text.split())
-        for row in rows:
-            assert "".join("".join(cell.split()) for cell in row) in told
-        assert not wide(text)
-
     def test_numbers_stand_right(self):
         assert lines(grid([("a", "+1%", "x"), ("b", "+10%", "y")])) == [
             "  a    +1%   x",

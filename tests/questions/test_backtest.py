@@ -8,9 +8,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick import simulate
 from foreclick.errors import BacktestError
-from tests.answers import clipped
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -164,29 +162,6 @@ class TestWhatItSays:
         assert note.startswith("clicks@2, levels of single contexts:")
         assert note.endswith("no estimator was asked for that sees what changes.")
 
-    def test_no_floor_where_no_list_repeats(self):
-        rows = table([1, 2], per_day=1)
-        assert backtest(fc.read_log(rows, period="period"))["floor"] == [None, None]
-
-
-def test_the_papers_ordering_in_a_world_like_its_log():
-    """`make reproduce` has the whole experiment; this is a fifteenth of it."""
-    log = fc.read_log(
-        simulate.yandex_like(records=600_000, queries=40, seed=600).sample(),
-        context="query",
-        period="day",
-    )
-    rows = fc.backtest(
-        log,
-        metrics=["clicks@2", "dcg@10"],
-        estimators=clipped(["list", "ip", "rctr"], [100, math.inf]),
-    )
-    rmse = {(r["estimator"], r["metric"], r["clip"]): r["rmse"] for r in rows}
-    for clip in (100, math.inf):
-        assert rmse["ip", "clicks@2", clip] < 0.95 * rmse["list", "clicks@2", clip]
-        assert rmse["ip", "dcg@10", clip] < 0.3 * rmse["list", "dcg@10", clip]
-        assert rmse["ip", "dcg@10", clip] < rmse["rctr", "dcg@10", clip]
-
 
 def changing(seed, *, contexts=300, days=14, records=4000):
     """Positions count as in a PBM, and the ranker follows attraction on some days only."""
@@ -243,11 +218,6 @@ class TestChanges:
         assert skill["pbm"] > skill["ip"] + 0.2  # which sees too little
         said = "dcg@5, changes of all contexts together: pbm predicted"
         assert any(note.startswith(said) for note in found.notes)
-
-    def test_nothing_that_changes_is_nothing_to_predict(self):
-        log = read(range(6))
-        steady = fc.backtest(log, metrics="clicks@2", estimators="rctr")
-        assert "in no way that an estimator predicted better" in steady.notes[1]
 
 
 class TestMeanError:

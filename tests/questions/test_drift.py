@@ -47,13 +47,6 @@ class Drifting:
         self.log = fc.read_log(pa.table(columns), period="day")
 
 
-def test_optimize_says_how_click_rates_change():
-    for each, said in ((True, "each its own way"), (False, "all items alike")):
-        world = Drifting(61_003, each=each, follows=False)
-        best = fc.optimize(world.log, metrics=f"dcg@{K}")
-        assert sum(said in note for note in best.notes) == 1
-
-
 P = np.array([1.0, 0.6])
 
 

@@ -1,6 +1,5 @@
 """`evaluate`: its rows, its rules for what is missing, its notes and warnings; numbers: `fuzz`."""
 
-import datetime as dt
 import math
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ForeclickWarning, PolicyError
-from tests.answers import IBIS, SAME, answer, clipped, log_of, repeated, settled
+from tests.answers import IBIS, answer, clipped, log_of, repeated, settled
 from tests.truth import oracle, random_logs
 
 COLUMNS = (
@@ -71,12 +70,6 @@ class TestRows:
             found = ask(read(TWO[:6], {"count": "w"}, w=[0.25] * 6), ONE)
         assert found["records"] == found.to_arrow()["records"].to_pylist() == [1.5]
 
-    def test_no_answer_is_missing_in_every_form(self, log):
-        found = ask(log, STRANGER)
-        assert found.to_pandas()["value"].isna().all()
-        assert found.to_polars()["value"].null_count() == 1
-        assert found.to_arrow()["value"].to_pylist() == [None]
-
     def test_what_goes_for_a_log_and_for_a_candidate(self, log, tmp_path):
         table, expected = random_logs.log_table(TWO), answer(log, fc.Ranking(BOTH))
         fc.tally(log).write_parquet(tmp_path / "tally.parquet")
@@ -129,11 +122,6 @@ class TestNothingInCommon:
             with pytest.raises(PolicyError, match=rf"the log has 1.*\(integer\).*{cause}"):
                 answer(log, {"context": ["q", "r"], "items": items}, missing=missing)
 
-    def test_one_batch_in_which_they_are_known_is_enough(self, monkeypatch):
-        monkeypatch.setattr("foreclick.batches.source.BATCH_SLOTS", 1)
-        half = {"context": ["q", "r"], "items": [[2, 1], [8, 9]]}
-        assert answer(log_of(TWO), half)["value"] is not None
-
     def test_no_item_in_common_is_no_answer_by_any_estimator(self, log):
         found = fc.evaluate(log, STRANGER, estimators=clipped("all", [10, math.inf]))
         assert len(found) == 2 * (1 + 2 * 6)  # a ladder has no clip
@@ -150,37 +138,11 @@ class TestNothingInCommon:
 
 
 class TestSegments:
-    NAMES = ("app", "web", None)
     RNG = np.random.default_rng(4)
     RECORDS: ClassVar[Any] = [
         record._replace(clicks=tuple(clicks))
         for record, clicks in zip(TWO * 3, RNG.integers(0, 2, (36, 2)).tolist(), strict=True)
     ]
-    SEGMENTS: ClassVar[Any] = [0, 1, 2, *RNG.integers(0, 3, 33).tolist()]
-
-    def test_each_has_what_its_own_records_say_by_the_rates_of_all(self):
-        """V_x + Σ_g W_g (c_g − r_g), of each record t, by hand; null is a segment too."""
-        records, segments = self.RECORDS, [self.NAMES[i] for i in self.SEGMENTS]
-        found = ask(read(records, {"segments": "s"}, s=segments), by="s")
-        assert found["s"] == ["app", "web", None]
-        shown = {"q": (2, 1), "r": (1, 3)}
-        each = []
-        for record in records:
-            here = [r for r in records if r.context == record.context]
-            value = 0.0
-            for k, item in enumerate(shown[record.context]):
-                own = [r.clicks[k] for r in here if r.items[k] == item]
-                value += float(np.mean(own))
-                if record.items[k] == item:
-                    value += (record.clicks[k] - float(np.mean(own))) * len(here) / len(own)
-            each.append(value)
-        for row in found:
-            part = [i for i, s in enumerate(segments) if s == row["s"]]
-            assert row["value"] == pytest.approx(np.mean([each[i] for i in part]), rel=SAME)
-            clicks = [sum(records[i].clicks) for i in part]
-            assert row["production"] == pytest.approx(np.mean(clicks), rel=SAME)
-            assert row["records"] == len(part)
-            assert row["contexts"] == len({records[i].context for i in part})
 
     def test_by_period_the_records_say_how_much_a_period_varies(self):
         """Of one period, other periods do not: intervals are by units, or by records."""
@@ -199,37 +161,12 @@ class TestSegments:
         crossed = list(zip(found["s"], found["period"], found["records"], strict=True))
         assert crossed == [("a", 1, 3), ("a", 2, 3), ("b", 1, 3), ("b", 2, 3)]
 
-    def test_days_stay_days_and_can_be_shown(self):
-        days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
-        found = ask(read(TWO, {"period": "day"}, day=days * 6), estimators="item", by="period")
-        assert found.to_arrow()["period"].to_pylist() == days
-        halves = [oracle.production(TWO[i::2], (1, 1)) for i in (0, 1)]
-        assert found["production"] == pytest.approx(halves)
-        for form in ("__str__", "_repr_html_", "to_json"):
-            assert "2024-01-02" in getattr(found, form)()
-
 
 class TestBaseline:
-    def test_stands_where_production_stood(self, log):
-        other = {"context": ["q", "r"], "items": [[1, 2], [3, 1]]}
-        found = ask(log, baseline=other, estimators=["list", "ip"])
-        alone = ask(log, other, estimators=["list", "ip"])
-        assert found["production"] == pytest.approx(alone["value"], rel=SAME)
-        for row in found:
-            assert row["change"] == pytest.approx(row["value"] - row["production"])
-            assert row["lift"] == pytest.approx(row["change"] / row["production"])
-        assert answer(log, BOTH, baseline=fc.Observed(log)) == answer(log, BOTH)
-
     def test_the_log_does_not_know_gives_no_change(self, log):
         row = answer(log, BOTH, baseline=STRANGER)
         assert (row["production"], row["change"], row["lift"]) == (None, None, None)
         assert row["value"] is not None
-
-    def test_is_compared_on_the_records_that_the_value_uses(self, log):
-        row = answer(log, ONE, baseline=fc.Ranking(BOTH), missing="drop")
-        q_alone = log_of([record for record in TWO if record.context == "q"])
-        expected = answer(q_alone, ONE, baseline=fc.Ranking(ONE))
-        assert row["production"] == pytest.approx(expected["production"])
 
 
 @pytest.mark.parametrize(

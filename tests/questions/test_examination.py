@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick import simulate
 from foreclick.errors import MetricError, ModelError, OptionError
 from tests.truth import swaps
 from tests.truth.swaps import Slot
@@ -91,13 +90,6 @@ def test_exact_proportions_are_recovered_exactly():
     assert found.curve == approx(P)
 
 
-def test_attraction_and_how_often_a_list_is_shown_change_nothing():
-    """Each context has its own rates, and its own favourite list."""
-    popular = records(*rotations(P, rate=1.0), *rotations(P, rate=1.0)[:1] * 5, context="a")
-    rare = records(*rotations(P, rate=0.1), context="b")
-    assert fc.examination(together(popular, rare)).curve == approx(P)
-
-
 @settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), dated=st.booleans())
 def test_both_curves_are_those_of_the_oracle(seed, dated):
@@ -112,19 +104,6 @@ def test_both_curves_are_those_of_the_oracle(seed, dated):
     if None in found["examination"] or 0 in found["examination"]:
         return  # the oracle has no notion of it; tested below
     assert found["examination"] == approx(swaps.alternating(counts, 4), 1e-8)
-
-
-@pytest.mark.slow
-def test_a_simulated_curve_is_found_to_a_hundredth():
-    """As the presets are clicked: 300,000 records; the documentation has nine million."""
-    world: Any = simulate.pbm_drift(records=300_000, queries=100, seed=3)
-    p = np.array((1, 0.9, 0.8, 0.5, 0.5, 0.45, 0.3, 0.3, 0.2, 0.15))
-    clicked = simulate.PBM(world.world.attraction, examination=p)
-    world = simulate.Simulation(
-        clicked, world.production, world.records, frequencies=world.frequencies, shock_sd=0.1
-    )
-    found = fc.examination(fc.read_log(world.sample(), context="query", period="day"))
-    assert np.abs(np.array(found.curve) - p).max() < 0.01
 
 
 # --- errors -------------------------------------------------------------------------------------

@@ -94,15 +94,6 @@ class TestTwoWay:
         (days, g), (users, h), (both, _) = of(day), of(user), of(day * 1000 + user)
         return days + users - both, min(g, h) - 1, np.bincount(day, z[:, 0])
 
-    def test_a_change_counts_pairs_that_share_a_day_or_a_user_once(self):
-        log = records(seed=9, n=400)
-        covariance, freedom, _ = self.by_hand(log)
-        row = ask(log, read={"period": "day", "unit": "user"})
-        wide = math.sqrt(covariance[0, 0] - 2 * covariance[0, 1] + covariance[1, 1])
-        t = t_quantile(0.975, freedom)
-        assert (row["change_high"] - row["change_low"]) / 2 == pytest.approx(t * wide)
-        assert row["se"] == pytest.approx(math.sqrt(covariance[0, 0]))
-
     def test_a_value_remembers_the_days_before(self):
         log = records(seed=10, n=600)
         log["day"] = np.arange(600) % 12

@@ -7,20 +7,17 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from benchmarks.judgments import covered
 from scipy import stats
 
 import foreclick as fc
-from foreclick.batches import Batches, batches_of
+from foreclick.batches import batches_of
 from foreclick.errors import MetricError, ModelError, OptionError, ReportError
 from foreclick.estimate.fitting import production_covariance, production_prior
 from foreclick.learn.prior import steps
-from foreclick.questions import judgments
 
 # The same few sums in another order, and quantiles of two implementations.
-SAME = 1e-9
 CURVE = (1.0, 0.5, 0.25)
 
 
@@ -113,19 +110,6 @@ class TestRates:
         for pair, row in expected.items():
             assert found[pair] == pytest.approx(row, rel=1e-3), pair
         assert len({row[6] for row in expected.values()}) > 2
-
-    @pytest.mark.parametrize("slots", [1, 300])
-    def test_do_not_depend_on_the_size_of_batches(self, monkeypatch, slots):
-        tally = fc.tally(fc.read_log(log(records=2000, contexts=12)))
-        whole = fc.judgments(tally).items
-        assert 1 < len(list(Batches(tally, slots))) <= 12
-        monkeypatch.setattr(judgments, "batches_of", lambda t: Batches(t, slots))
-        found = fc.judgments(tally).items
-        assert found.select(["context", "item", "grade"]).equals(
-            whole.select(["context", "item", "grade"])
-        )
-        for name in ("rate", "low", "high", "examined", "clicks", "records"):
-            assert np.allclose(found[name], whole[name], rtol=SAME, equal_nan=True), name
 
     def test_rewards_that_are_not_clicks_scale(self):
         rows = log()
@@ -229,10 +213,6 @@ class TestFiles:
             head, *lines = csv.reader(file)
         assert head == ["query", "docid", "rating"]
         assert [(q, int(d), int(g)) for q, d, g in lines] == self.graded(found)
-
-    def test_the_whole_table(self, found, tmp_path):
-        found.write(tmp_path / "a.parquet")
-        assert pq.read_table(tmp_path / "a.parquet").equals(found.items)
 
     def test_blanks_are_refused_in_trec(self, tmp_path):
         rows = log(records=3000)

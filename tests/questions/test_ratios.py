@@ -79,21 +79,6 @@ def test_a_reward_cannot_have_the_name_of_what_is_shown():
         fc.read_log(table | {"shown": table["clicks"]}, rewards={"shown": "shown"})
 
 
-def test_lists_of_other_lengths_are_divided_by_their_own():
-    table = {
-        "context": ["q"] * 8,
-        "items": [[1, 2]] * 4 + [[2]] * 4,
-        "clicks": [[1, 1], [1, 0], [1, 1], [1, 0], [1], [0], [1], [0]],
-    }
-    e = fc.evaluate(table, {"context": ["q"], "items": [[2, 1, 3]]}, metrics="ctr@3")
-    shown = [3.0, 3.0]  # item 3 too, which nobody has seen
-    clicks = fc.evaluate(table, {"context": ["q"], "items": [[2, 1, 3]]}, metrics="clicks@3")
-    assert e["value"] == pytest.approx([v / s for v, s in zip(clicks["value"], shown, strict=True)])
-    assert e["production"] == pytest.approx([8 / 12] * 2)
-    assert e["margin"] == pytest.approx([m / 3 for m in clicks["margin"]])
-    assert e["borrowed"] == pytest.approx([b / 3 for b in clicks["borrowed"]])
-
-
 def test_what_was_never_shown_is_bought_by_all_or_by_none():
     """Item 3 may be clicked and never bought, or bought by those who would have clicked anyway."""
     table = shop()
@@ -109,35 +94,6 @@ def test_what_was_never_shown_is_bought_by_all_or_by_none():
     assert e["high"][0] > (n + more_n) / d
     assert e["verdict"] == ["cannot tell"]
     assert "never shown" in e.notes[0]
-
-
-def test_of_a_segment_it_is_the_ratio_of_its_parts():
-    log = read(shop())
-    asked: dict[str, Any] = {
-        "by": "country",
-        "estimators": ["ip", "ladder"],
-        "confidence": fc.Confidence(clusters="record"),
-    }
-    by = fc.evaluate(log, NEW, metrics="revenue@2/clicks@2", **asked)
-    over, under = (fc.evaluate(log, NEW, metrics=m, **asked) for m in ("revenue@2", "clicks@2"))
-    assert len(set(by["country"])) > 1
-    for row, n, d in zip(by, over, under, strict=True):
-        assert row["country"] == n["country"] == d["country"]
-        assert row["value"] == pytest.approx(n["value"] / d["value"], rel=1e-12)
-        assert row["production"] == pytest.approx(n["production"] / d["production"], rel=1e-12)
-        # As if the two were perfectly alike, or not at all.
-        apart = [n["se"] / n["value"], d["se"] / d["value"]]
-        relative = row["se"] / row["value"]
-        assert abs(apart[0] - apart[1]) <= relative <= sum(apart)
-    whole = fc.evaluate(
-        log,
-        NEW,
-        metrics="revenue@2/clicks@2",
-        estimators="ip",
-        confidence=fc.Confidence(clusters="record"),
-    )
-    assert by.whole[0]["value"] == pytest.approx(whole["value"][0], rel=1e-12)
-    assert by.whole[0]["se"] == pytest.approx(whole["se"][0], rel=1e-9)
 
 
 def test_a_guardrail_on_a_ratio(tmp_path):

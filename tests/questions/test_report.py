@@ -90,35 +90,6 @@ def test_all_contexts_add_up_to_the_change(log, estimator):
         assert row["value"] - row["production"] == pytest.approx(row["change"], rel=1e-9)
 
 
-@pytest.mark.parametrize("clusters", ["record", "period", "both"])
-def test_a_context_is_what_its_records_alone_would_give(clusters):
-    """By `ip`, which shares nothing between contexts: value, change and interval."""
-    roles = {"period": "day", "unit": "user"}
-    kinds = {"record": (), "period": ("day",), "both": ("day", "user")}[clusters]
-    used = {role: name if name in kinds else None for role, name in roles.items()}
-    log = log_of(ROWS, **used)
-    counted, _ = settle(log)
-    question = Question(
-        [as_policy(CANDIDATE)],
-        parse_estimators("ip"),
-        [Metric("clicks@2")],
-        clusters=tuple(r for r, n in roles.items() if n in kinds) or ("record",),  # type: ignore[misc]
-    )
-    found = context_changes(counted, question, 1, 0.9)
-    assert len(found) == 2, "one that gains, one that loses; the third is among the others"
-    for row in found.to_dicts():
-        alone = log_of([r for r in ROWS if r["context"] == row["context"]], **used)
-        one = fc.evaluate(
-            alone,
-            CANDIDATE,
-            metrics="clicks@2",
-            estimators="ip",
-            confidence=0.9,
-        ).to_dicts()[0]
-        for column in ("value", "production", "change", "change_low", "change_high", "records"):
-            assert row[column] == pytest.approx(one[column], rel=1e-9), column
-
-
 def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(report):
     shown = Counter((row["context"], tuple(row["items"])) for row in ROWS)
     after = dict(zip(CANDIDATE["context"], CANDIDATE["items"], strict=True))
@@ -167,13 +138,3 @@ def test_parts_that_a_log_cannot_give_are_left_out(log):
     slots = made(log, marginals, metrics="clicks@1", backtest=False)
     assert slots.support is not None
     assert {sides.after.items for sides in slots.contexts.lists} <= {(3,), (1,), (2,)}
-
-
-def test_how_it_was_made_is_told(log):
-    found = made(log, CANDIDATE, missing="drop", backtest=False)
-    facts = dict(found.made)
-    assert facts["Columns"] == "context=context, period=day, items=items, clicks=clicks"
-    assert facts["Call"].startswith(
-        "fc.report(log, candidate, metrics=['clicks@3', 'dcg@10'], missing="
-    )
-    assert "foreclick " in facts["Versions"]

@@ -16,15 +16,6 @@ RECORDS = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (
 
 
 class TestSupport:
-    def test_covers_more_from_lists_to_items(self):
-        candidate = {"context": ["q"], "items": [[1, 2, 9]]}
-        found = fc.support(log_of(RECORDS), candidate, metrics="clicks@3")
-        covered = dict(zip(found["estimator"], found["covered"], strict=True))
-        # No such list; 1 and (1, 2) were prefixes; 1@1 and 2@2 were shown; 1 and 2 were.
-        assert covered == pytest.approx({"list": 0, "prefix": 2 / 3, "ip": 2 / 3, "item": 2 / 3})
-        assert found["cells"] == [1, 3, 3, 3]
-        assert found["seen"] == [0, 2, 2, 2]
-
     def test_says_which_cells_see_enough(self):
         whole = {"context": ["q"], "items": [[1, 2, 3]]}
         found = fc.support(log_of(RECORDS), whole, metrics="clicks@3", estimators=["list", "ip"])
@@ -190,41 +181,6 @@ def test_names_the_contexts_that_hide_most(case, found):
                 (pytest.approx(share), x, n, pytest.approx(covered))
                 for share, x, n, covered in others
             ]
-
-
-def test_a_segment_has_its_records_of_what_all_of_them_saw(case):
-    records, days, candidate = case
-    half = ["a" if i % 3 or r.context < "c10" else "b" for i, r in enumerate(records)]
-    rare = {r.context for r, h in zip(records, half, strict=True) if h == "b"}
-    assert rare < {r.context for r in records}  # some contexts are all of one segment
-    log = fc.read_log(
-        random_logs.log_table(records, day=days, half=half), period="day", segments="half"
-    )
-    options: dict[str, Any] = {"metrics": METRICS, "estimators": ["list", "ip"], "missing": "drop"}
-    lists = fc.Lists(random_logs.lists_table(candidate))
-    both = fc.support(log, lists, by="half", **options)
-    whole = fc.support(log, lists, **options)
-    assert set(both["half"]) == {"a", "b"}
-    for row in both:
-        right = Slowly(row["estimator"], row["metric"], records, days, candidate)
-        n = {
-            x: sum(r.context == x and h == row["half"] for r, h in zip(records, half, strict=True))
-            for x in right.contexts
-        }
-        used = {x: right.contexts[x] for x in n if n[x]}
-        assert (row["records"], row["contexts"]) == (sum(n.values()), len(used))
-        covered = {x: seen / size for x, (size, seen, _) in used.items()}
-        dark = {x: unseen / size for x, (size, _, unseen) in used.items()}
-        seen, unseen = (sum(n[x] * each[x] for x in used) for each in (covered, dark))
-        assert row["covered"] == pytest.approx(seen / (seen + unseen))
-        often = [(x, h) for (x, _), (_, h, _, when) in right.cells.items() if len(set(when)) >= 5]
-        assert row["repeated"] == pytest.approx(sum(n[x] * h for x, h in often) / seen)
-        assert row["seen"] == sum(x in used for x, _ in right.cells)
-        lost = [x for x in used if covered[x] == 0 and dark[x] > 0]
-        assert row["out_of_sight"] == len(lost)
-        assert row["out_share"] == pytest.approx(sum(n[x] for x in lost) / sum(n.values()))
-    same(both.weights, whole.weights)
-    same(both.contexts, whole.contexts)
 
 
 # --- bounds -----------------------------------------------------------------------------------

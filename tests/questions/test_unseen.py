@@ -62,15 +62,6 @@ def test_no_candidate_is_worse_while_something_new_may_be_a_star(estimator):
     assert found["verdict"] == ["cannot tell"]
 
 
-def test_something_new_may_be_better_than_the_best_position(dud_log):
-    log, _ = dud_log
-    question = {"candidate": everywhere((6, 5, 4, 7, 3)), "metrics": "dcg@5", "estimators": "ip"}
-    found = fc.evaluate(log, **question)
-    assert found["change_high"][0] < 0
-    assert found["verdict"] == ["cannot tell"]
-    assert "something new may be clicked more often" in found.notes[0]
-
-
 class TestEnds:
     """By hand: of two items one was never shown, and half of the records clicked the other.
 

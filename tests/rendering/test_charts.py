@@ -10,13 +10,11 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ReportError
-from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.support import Support
 from foreclick.rendering.drawing import COLOURS, SERIES, LineChart, RowChart, Scale, Span, interval
 from foreclick.results import Result
 from tests.rendering.samples import (
-    CLIPS,
     ERRORS,
     backtest,
     comparison,
@@ -72,12 +70,6 @@ class TestBacktest:
         assert chart.levels[0] == (0.05, "level")
         assert [span for (span,) in values(chart)] == pytest.approx([0.3, 0.9, 0.6])
 
-    def test_an_estimator_with_one_clip_among_others_is_level(self):
-        own = backtest(clips=(5.0,), errors={"item": 0.2})
-        line = plot_of(Backtest(backtest().rows + own.rows, own.columns)).lines[-1]
-        assert set(line.ys) == {own.rows[0]["rmse"]}
-        assert len(line.ys) == len(CLIPS) + 1
-
 
 class TestEvaluation:
     def test_dots_against_production_the_answer_first(self):
@@ -87,14 +79,6 @@ class TestEvaluation:
         assert values(chart) == [[0.5], [0.3], [0.4]]
         assert chart.levels == [(0.4, "level")]
         assert {"0.5000", "+10.0%", "50.0%"} <= set(said(chart))
-
-    def test_intervals_are_drawn_if_there_are_any(self):
-        rows = [
-            {**row, "low": row["value"] - 0.1, "high": row["value"] + 0.2} for row in evaluation()
-        ]
-        chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0])))
-        assert chart.rows[0].spans[0][:3] == pytest.approx((0.5, 0.4, 0.7))
-        assert rows_of(evaluation()).rows[0].spans[0].low is None
 
     def test_no_answer_is_said(self):
         rows = [
@@ -120,14 +104,6 @@ class TestEvaluation:
             "clicks@3 by country",
             "dcg@10 by country",
         ]
-
-    def test_of_many_segments_the_largest_are_drawn(self):
-        rows = [
-            {**row, "records": 100 + i} for i in range(70) for row in evaluation(country=f"c{i}")
-        ]
-        chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0])))
-        assert [row.name for row in chart.rows] == [f"c{i}" for i in range(10, 70)]
-        assert "the 60 largest of 70" in chart.title
 
 
 def test_a_comparison_has_the_lift_and_the_verdict_of_every_pair():
@@ -172,17 +148,6 @@ class TestOptimized:
         assert expected == set(said(chart))
         assert chart.remark == "half of the sure gain: 1 of 8 contexts"
 
-    @pytest.mark.parametrize(
-        ("gains", "few"),
-        [
-            ([(10, 10, 10.0, 0.5), (30, 30, 30.0, 0.5), (9960, 0, 100.0, 0.0)], "10 of 10,000"),
-            ([(1, 1, 10.0, 0.03), (2, 2, 10.0, -0.5)], "1 of 3"),
-            ([(4, 4, 10.0, 1.0), (4, 4, 10.0, 0.2)], "3 of 8"),
-        ],
-    )
-    def test_half_of_the_gain(self, gains, few):
-        assert rows_of(optimized(gains)).remark == f"half of the sure gain: {few} contexts"
-
     def test_what_cannot_be_said_is_not_drawn(self):
         same: dict[str, Any] = {"value": 0.5, "naive": 0.5}
         unchanged = rows_of(optimized([(3, 0, 10.0, 0.0)], judged=False, **same))
@@ -219,28 +184,11 @@ def test_a_result_without_a_chart_says_so():
         Support((), support().columns).plot()
 
 
-def test_nothing_of_matplotlib_is_changed(tmp_path):
-    import matplotlib as mpl  # noqa: PLC0415
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-
-    with mpl.rc_context({"font.size": 33, "axes.facecolor": "black", "backend": "svg"}):
-        before = dict(mpl.rcParams)
-        evaluation(price="$_{5 to $10").save(tmp_path / "x.png")  # which is no formula
-        assert dict(mpl.rcParams) == before
-        assert plt.get_fignums() == []
-
-
 def test_what_is_beyond_the_scale_is_an_arrow():
     scale = Scale(0.0, 1.0)
     shapes = [mark.shape for mark in interval(scale, Span(0.5, -1.0, 2.0)) if mark.kind == "dot"]
     assert shapes == ["left", "right", "circle"]
     assert [m.shape for m in interval(scale, Span(3.0)) if m.kind == "dot"] == ["right"]
-
-
-def test_a_scale_of_powers():
-    scale = Scale.around([0.01, 10.0], log=True)
-    assert scale(0.1) - scale(0.01) == pytest.approx(scale(1.0) - scale(0.1))
-    assert scale.ticks() == pytest.approx([0.01, 0.1, 1, 10])
 
 
 def test_colours_differ_and_are_dark_enough_on_white():

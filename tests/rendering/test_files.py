@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -30,14 +28,6 @@ def test_pictures(tmp_path, make):
     assert (tmp_path / "chart.PNG").read_bytes() == png
     assert ET.parse(tmp_path / "chart.svg").getroot().tag.endswith("}svg")  # noqa: S314 - our own
     assert (tmp_path / "chart.pdf").read_bytes().startswith(b"%PDF-")
-
-
-def test_the_same_numbers_are_the_same_file(tmp_path):
-    for ending in ("svg", "pdf", "html"):
-        for name in ("a", "b"):
-            backtest().save(tmp_path / f"{name}.{ending}")
-        a, b = ((tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
-        assert a == b, ending
 
 
 def test_a_title_reaches_the_chart_and_the_page(tmp_path):
@@ -83,24 +73,6 @@ def test_a_page_has_chart_table_and_notes_and_fetches_nothing(tmp_path):
     assert len(page.ids) == len(set(page.ids)), "an id twice"
     assert "ip predicted best." in text
     assert "<h1>Backtest</h1>" in text
-
-
-def test_a_page_without_a_chart_is_a_table(tmp_path):
-    text, page = page_of(PLAIN, tmp_path / "page.html")
-    assert (page.tags.count("svg"), page.tags.count("td")) == (0, 1)
-    assert "<title>A &lt;title&gt;</title>" in text
-
-
-def test_rows(tmp_path):
-    result = backtest()
-    for ending in ("csv", "json", "parquet"):
-        result.save(tmp_path / f"rows.{ending}")
-    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == result.to_dicts()
-    with (tmp_path / "rows.csv").open(encoding="utf-8", newline="") as file:
-        assert [float(row["rmse"]) for row in csv.DictReader(file)] == result["rmse"]
-    content = json.loads((tmp_path / "rows.json").read_text(encoding="utf-8"))
-    assert content["notes"] == list(result.notes)
-    assert len(content["rows"]) == len(result)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +134,3 @@ def test_without_matplotlib_everything_but_pictures_is_written(tmp_path):
     assert "<svg" in text
     assert "<svg" in (tmp_path / "rows.svg").read_text(encoding="utf-8")
     assert pq.read_table(tmp_path / "rows.parquet").num_rows == 1
-
-
-def test_saving_rows_imports_no_matplotlib(tmp_path):
-    code = (
-        "import sys, foreclick as fc; from foreclick import rendering\n"
-        "from foreclick.questions.support import Support\n"
-        "Support(({'covered': 0.5},), ('covered',)).save('rows.csv')\n"
-        "sys.exit('matplotlib' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
-    assert done.returncode == 0

@@ -183,27 +183,6 @@ def test_an_evaluation_alone_is_the_same_page_with_what_it_has(tmp_path):
     assert words("lift", found["lift"][0]) in page
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"confidence": None},
-        {"by": "period"},
-        {"estimators": fc.Weighted("ip", [1, 10])},
-        {"metrics": "ctr@2"},
-        {"metrics": fc.Metric([1, 0.5])},
-        {"metrics": "clicks@2/shown@2"},
-        {"estimators": ["list", "ip"]},
-    ],
-)
-def test_any_evaluation_has_a_page(options):
-    found = fc.evaluate(log_of(ROWS), CANDIDATE, **options)
-    page = found.page()
-    value = next(row["value"] for row in found.rows if row["value"])
-    column = "lift" if "by" in options else "value"
-    shown = found[column][0] if column == "lift" else value
-    assert words(column, shown) in page
-
-
 def test_a_ratio_is_not_counted_by_lists():
     page = fc.evaluate(log_of(ROWS), CANDIDATE, metrics=["ctr@2", "clicks@2"]).page()
     assert "clicks@2 per list" in page
@@ -219,13 +198,6 @@ def test_nothing_seen_has_no_number():
     assert "saw next to nothing" in page
 
 
-def test_a_notebook_shows_it_in_a_frame_of_its_own(report, page):
-    frame = Page(report._repr_html_())
-    assert frame.tags == ["iframe"]
-    assert frame.values("srcdoc") == [page]
-    assert frame.values("sandbox") == [""]
-
-
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
     [
@@ -236,12 +208,3 @@ def test_a_notebook_shows_it_in_a_frame_of_its_own(report, page):
 )
 def test_ticks_are_round_and_within(low, high, ticks):
     assert Scale(low, high).ticks() == pytest.approx(ticks)
-
-
-def test_a_scale_holds_everything_and_cuts_what_it_does_not():
-    scale = Scale.around([1.0, None, 3.0, float("inf")])
-    assert scale.holds(1.0)
-    assert scale.holds(3.0)
-    assert not scale.holds(4.0)
-    assert scale(100.0) == scale(scale.high)
-    assert scale(-100.0) == scale(scale.low)

@@ -55,15 +55,6 @@ def test_clicks_are_as_frequent_as_expected(drawn):
     assert (np.abs(found - right) < 4 * np.sqrt(right) + 4).all()
 
 
-def test_samples_are_as_frequent_as_expected():
-    kinds, moods = np.repeat(range(3), 3), np.tile(range(3), 3)
-    relevance = np.random.default_rng(1).random((9, exam.POSITIONS))
-    rng, n = np.random.default_rng(2), 4_000
-    many = exam.clicked(kinds.repeat(n), moods.repeat(n), relevance.repeat(n, axis=0), rng)
-    means = many.reshape(9, n, -1).mean(axis=1)
-    np.testing.assert_allclose(means, exam.expected(kinds, moods, relevance), atol=0.04)
-
-
 def test_candidates_know_nothing_of_later_days(drawn):
     """A log that ends on day 20 has the same ones, and is the beginning of the longer log."""
     short = exam.draw(5, **SIZE, days=exam.TRAINED_UNTIL + 1)

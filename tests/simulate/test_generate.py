@@ -12,10 +12,8 @@ from foreclick.simulate import (
     PBM,
     Simulation,
     Stationary,
-    illustrative_query,
     yandex_like,
 )
-from foreclick.simulate.simulation import BATCH
 
 SIGMAS = 5.0
 
@@ -50,36 +48,11 @@ class TestSameSeedSameLog:
         assert ds.dataset(files).to_table().cast(table.schema).equals(table)
         assert pq.read_table(files[3])["day"].unique().to_pylist() == [4]
 
-    def test_in_several_batches(self, tmp_path):
-        """More than one batch a day: each has a stream of its own, and none is repeated."""
-        world = DCTR([[0.5]], positions=1)
-        simulation = Simulation(world, Stationary([0], [[0]], [1.0]), records=2 * BATCH)
-        log = simulation.sample()
-        assert log.num_rows == 2 * BATCH
-        assert log["clicks"].num_chunks == 2
-        first, second = (chunk.to_numpy() for chunk in log["user"].chunks)
-        assert len(first) == len(second) == BATCH
-        assert (first != second).any()
-        simulation.write_parquet(tmp_path / "x.parquet")
-        assert pq.read_table(tmp_path / "x.parquet").equals(log)
-
 
 class TestWhatIsInIt:
-    def test_its_columns(self, table):
-        assert table.num_rows == 30_000
-        assert set(table["day"].to_pylist()) == set(range(1, 28))
-        assert (matrix(table["items"]) // 1000 == table["query"].to_numpy()[:, None]).all()
-        assert set(np.unique(matrix(table["clicks"]))) == {0, 1}
-        assert len(np.unique(table["user"].to_numpy())) == pytest.approx(1000, rel=0.01)
-
     def test_read_log_takes_it_without_complaint(self, table):
         log = fc.read_log(table, context="query", period="day", unit="user")
         assert (log.rows, log.dropped_rows, log.shape.depth) == (30_000, 0, 10)
-
-    def test_queries_come_as_often_as_they_should(self, simulation, table):
-        counts = np.bincount(table["query"].to_numpy(), minlength=30)
-        expected = 30_000 * np.asarray(simulation.frequencies)
-        assert (np.abs(counts - expected) < SIGMAS * np.sqrt(expected)).all()
 
     def test_lists_come_as_often_as_production_shows_them(self):
         shown = Stationary([0, 0, 1], [[0, 1], [1, 0], [0, -1]], [0.8, 0.2, 1.0], days=3)
@@ -113,20 +86,6 @@ class TestDisturbances:
         assert np.corrcoef(before, after)[0, 1] == pytest.approx(0.6, abs=0.03)
         assert shocks[:, 0].std() == pytest.approx(shocks[:, 26].std(), rel=0.15)  # stationary
 
-    def test_users_differ_if_asked_to(self):
-        world = DCTR([[0.3]], positions=1)
-        shown = Stationary([0], [[0]], [1.0])
-        spread = {}
-        for sd in (0.0, 0.3):
-            options = {"user_sd": sd, "records_per_user": 200.0}
-            log = Simulation(world, shown, 200_000, **options).sample()
-            user, clicks = log["user"].to_numpy(), matrix(log["clicks"], 1)[:, 0]
-            assert clicks.mean() == pytest.approx(0.3, abs=0.01)
-            spread[sd] = (np.bincount(user, clicks) / np.bincount(user)).std()
-        binomial = np.sqrt(0.3 * 0.7 / 200)
-        assert spread[0.0] == pytest.approx(binomial, rel=0.1)
-        assert spread[0.3] == pytest.approx(np.hypot(binomial, 0.3 * 0.3), rel=0.1)
-
 
 class TestPresets:
     def test_the_frequent_queries_have_the_papers_sizes(self):
@@ -134,15 +93,6 @@ class TestPresets:
         simulation = yandex_like()
         sizes = simulation.records * np.asarray(simulation.frequencies)[[0, 99, 999]]
         assert sizes == pytest.approx([455_000, 15_000, 3_000], rel=0.12)
-
-    @pytest.mark.parametrize("seed", range(2))
-    def test_the_illustrative_query(self, seed):
-        log = illustrative_query(seed=seed).sample()
-        lists = {tuple(a) for a in log["items"].to_pylist()}
-        items = {item for a in lists for item in a}
-        assert log.num_rows == 3_553
-        assert len(lists) == pytest.approx(63, rel=0.35)
-        assert len(items) == pytest.approx(53, rel=0.25)
 
 
 ALONE = Stationary([0], [[0]], [1.0])

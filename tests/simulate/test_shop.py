@@ -4,8 +4,6 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute
 import pytest
 
 from foreclick.errors import MetricError, SimulationError
@@ -107,26 +105,6 @@ def test_models_are_worth_what_their_names_say():
     assert worse < -0.05 < equal < 0.05 < tweak < better
 
 
-def test_a_seed_is_a_shop():
-    one, again, other = draw(TINY, 1), draw(TINY, 1), draw(TINY, 2)
-    assert one.log.equals(again.log)
-    assert one.candidates["better"].equals(again.candidates["better"])
-    assert not one.log.equals(other.log)
-    # Which other candidates are asked for changes nothing.
-    alone = draw(replace(TINY, candidates=("worse",)), 1)
-    assert alone.candidates["worse"].equals(one.candidates["worse"])
-
-
-def test_production_shows_no_alien_item_and_candidates_do():
-    drawn = draw(replace(TINY, records=2000, pool=20, catalogue=2000, alien=(0.5, 0.7)), 5)
-    query, items, _ = arrays(drawn)
-    seen = set(zip(query.repeat(3).tolist(), items.ravel().tolist(), strict=True))
-    for name, few in (("better", False), ("tweak", True)):
-        lists = drawn.candidates[name]["items"].to_pylist()
-        new = sum((x, item) not in seen for x, shown in enumerate(lists) for item in shown)
-        assert (new <= 1) == few
-
-
 def test_feedback_moves_what_was_clicked_up():
     """On the last day, items that were clicked much stand higher than they would without."""
     calm = replace(TINY, records=20_000, pool=20, catalogue=2000, days=6, nightly=0.0, noise=1.5)
@@ -187,15 +165,6 @@ class TestABTest:
             counted = np.stack(some.clicks).mean(axis=0)
             assert counted == pytest.approx(drawn.expected[name], abs=0.03)
         assert drawn.lift("treatment", "clicks@3", "control") < 0
-
-    def test_what_is_pooled_is_learnt_by_both(self):
-        apart, pooled = (
-            draw(replace(self.SHOP, feedback=1.0, pooled=pooled), seed=4).log
-            for pooled in (False, True)
-        )
-        before = pa.compute.less_equal(apart["day"], 1)  # the first day of the test knows the same
-        assert apart.filter(before).equals(pooled.filter(before))
-        assert not apart.equals(pooled)
 
     @pytest.mark.parametrize("wrong", [{"test": "best"}, {"share": 1.0}, {"start": 4}])
     def test_no_such_test(self, wrong):

@@ -57,19 +57,6 @@ def test_first_clicks_equal_the_enumeration_of_every_outcome(name):
         assert first == pytest.approx(expected, abs=EXACT)
 
 
-@pytest.mark.parametrize("name", sorted(WORLDS))
-def test_short_lists_are_lists_with_empty_positions(name):
-    lists = np.array(every_list(2))
-    contexts = np.zeros(len(lists), dtype=int)
-    filled = np.hstack([lists, np.full((len(lists), 1), -1)])
-    short, padded = WORLDS[name].clicks(contexts, lists), WORLDS[name].clicks(contexts, filled)
-    assert (padded[:, 2] == 0).all()
-    np.testing.assert_array_equal(short, padded[:, :2])
-    if name in MODELLED:
-        expected = [expected_clicks(name, 0, tuple(a)) for a in lists]
-        np.testing.assert_allclose(short, expected, atol=EXACT)
-
-
 @pytest.mark.parametrize("effect", [1.0, 1.4])
 @pytest.mark.parametrize("name", sorted(WORLDS))
 def test_samples_agree_with_the_exact_clicks(name, effect):
@@ -103,13 +90,6 @@ class TestListSpecific:
         np.testing.assert_array_equal(rates, again)
         other = ListSpecific(CONTEXTS, ITEMS, [1.0, 0.6, 0.3], seed=4).clicks(contexts, lists)
         assert not np.isclose(rates, other).any()
-
-    def test_rates_are_spread_evenly_up_to_the_highest(self):
-        world = ListSpecific(1, 20, [1.0, 0.5])
-        lists = np.array([(a, b) for a in range(20) for b in range(20) if a != b])
-        rates = world.clicks(np.zeros(len(lists), dtype=int), lists)
-        assert rates.max(axis=0) == pytest.approx([1.0, 0.5], rel=0.02)
-        assert rates.mean(axis=0) == pytest.approx([0.5, 0.25], rel=0.1)
 
 
 # --- V(h) -----------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """The tally adds, is an ordinary file, and leaves nothing behind."""
 
-import decimal
 import gc
 import json
 import re
@@ -60,17 +59,6 @@ def test_halves_add_up_to_the_whole_exactly(engine):
     assert schema.field("bucket").type == pa.int16()
 
 
-def test_depths_meet_on_every_engine(engine):
-    shallow, deep = rows(9, 2), rows(9, 5, seed=1)
-    one = fc.tally(engine.load(pa.Table.from_pylist(shallow)))
-    other = fc.tally(fc.read_log(deep))  # from the DuckDB of this process
-    both = one + other
-    assert (both.engine, both.shape.depth) == (engine.workplace, 5)
-    whole = fc.tally(shallow + deep).to_arrow()
-    assert both.to_arrow().equals(whole)
-    assert (other + one).to_arrow().equals(whole)
-
-
 def halved(rows: list[Row]) -> list[Row]:
     return [{**row, "clicks": [c / 2 for c in row["clicks"]]} for row in rows]
 
@@ -103,17 +91,6 @@ def test_counts_beyond_the_doubles_and_fractional_weights_add():
     assert counted(fc.tally(LISTS) + fc.tally(weighted)) == expected
 
 
-def test_what_was_dropped_adds_by_cause():
-    twice = {"context": "q", "items": [7, 7], "clicks": [0, 0]}
-    negative = {"context": "q", "items": [1, 2], "clicks": [-1, 0]}
-    one, other = (
-        fc.tally(fc.read_log([*LISTS, twice, wrong], invalid="drop")) for wrong in (twice, negative)
-    )
-    both = one + other
-    assert (sorted(both.dropped.values()), both.dropped_rows) == ([1, 3], 4)
-    assert sum(counted(both).values()) == 14
-
-
 def test_a_tally_answers_as_its_log_does():
     log = fc.read_log([*LISTS] * 5)
     tally = fc.tally(log)
@@ -127,24 +104,6 @@ def test_a_tally_answers_as_its_log_does():
         for source in (half, log)
     )
     assert found == expected
-
-
-def test_types_that_differ_a_little_add():
-    prices = [decimal.Decimal("1.25")] * 7
-    logs = [
-        table().append_column("price", [pa.array(prices, pa.decimal128(digits, 2))])
-        for digits in (10, 12)
-    ]
-    one, other = (fc.tally(fc.read_log(log, segments="price")) for log in logs)
-    assert set((one + other).to_arrow()["price"].to_pylist()) == set(prices)
-    schema = ibis.schema({"context": "!string", "items": "!array<int64>", "clicks": "array<int64>"})
-    databases = [ibis.duckdb.connect() for _ in range(2)]
-    strict = databases[0].create_table("log", schema=schema)  # columns that are never null
-    databases[0].raw_sql("INSERT INTO log VALUES ('q', [1], [1])")
-    loose = databases[1].create_table(
-        "log", pa.table({"context": ["q"], "items": [[1]], "clicks": [[1]]})
-    )
-    assert counted(fc.tally(strict) + fc.tally(loose)) == {("q", (1,), (1,)): 2}
 
 
 # --- what does not add ----------------------------------------------------------------------------
@@ -215,16 +174,6 @@ def test_the_file_is_ordinary_parquet_with_its_version(tmp_path):
     assert file.column_names == ["context", "item_1", "item_2", "item_3", "clicks", "n"]
 
 
-def test_a_glob_of_tallies_is_their_sum(tmp_path):
-    halves = [*rows(30, 2), *rows(3, 3)]
-    fc.tally(fc.read_log(halves[:20], **ROLES)).write_parquet(tmp_path / "1.parquet")
-    fc.tally(fc.read_log(halves[20:], **ROLES)).write_parquet(tmp_path / "2.parquet")
-    whole = fc.tally(fc.read_log(halves, **ROLES))
-    back = fc.read_tally(tmp_path / "*.parquet")
-    assert back.to_arrow().equals(whole.to_arrow())
-    assert back.shape == whole.shape
-
-
 def test_what_is_no_tally_is_named(tmp_path):
     with pytest.raises(TallyError, match="no tally"):
         fc.read_tally(tmp_path)  # a directory without one
@@ -272,16 +221,5 @@ def test_the_tables_go_with_the_tally(engine):
     assert len(kept(engine)) == len(before) + keeps
     assert counted(both) == reference(LISTS * 2)
     del both
-    gc.collect()
-    assert kept(engine) == before
-
-
-@without_spark
-def test_an_invalid_log_leaves_no_table(engine):
-    gc.collect()
-    before = kept(engine)
-    source = engine.load(table([{"context": "q", "items": [7, 7], "clicks": [0, 0]}]))
-    with pytest.raises(fc.errors.InvalidLogError):
-        fc.read_log(source)
     gc.collect()
     assert kept(engine) == before

@@ -56,11 +56,6 @@ def test_every_verb_takes_it(kept):
     assert answer(kept, PLAIN, baseline=CANDIDATE) == answer(kept, PLAIN)
 
 
-def test_where_both_names_are_there_the_logs_own_counts(kept):
-    both = {**CANDIDATE, "context": ["x", "y"], "items": [[9, 8], [8, 9]]}
-    assert answer(kept, both) == answer(kept, CANDIDATE)
-
-
 def test_policies_take_the_names_of_the_log(log):
     """A policy is made before it meets a log: what it lacks is called as there."""
     expected, slots = answer(log, PLAIN), {"query": ["q", "q", "r", "r"], "item": [2, 1, 4, 3]}
@@ -97,12 +92,6 @@ def test_commands_take_the_names_of_a_tally(kept, tmp_path, capsys):
     assert answer(kept, new) == answer(kept, CANDIDATE)
     assert main(["evaluate", tally, new, "-m", "clicks@1", "-e", "ip", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["value"] == answer(kept, CANDIDATE)[0]
-
-
-def test_a_log_of_one_context_needs_no_column():
-    log = fc.read_log({k: v for k, v in LOG.items() if k != "query"}, context=None, items="ranking")
-    assert answer(log, {"ranking": [[2, 1, 3, 4]]}) is not None
-    assert fc.tally(log).names["context"] is None
 
 
 def test_tallies_of_different_names_forget_them(kept):

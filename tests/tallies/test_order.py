@@ -6,16 +6,13 @@ import gc
 import itertools
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import foreclick as fc
-from foreclick.tallies import base as _tally
 from foreclick.tallies import files as _tally_files
 from tests.engines.looking import kept
 from tests.logs.samples import Row, table
@@ -94,27 +91,6 @@ def test_a_file_is_sorted_and_read_without_a_query(tmp_path, monkeypatch):
     assert kinds == {pa.int64()}  # whatever the file has
 
 
-@pytest.mark.parametrize("most", [0, 2_000_000])
-def test_other_queries_may_be_made_between_two_batches(most, monkeypatch):
-    monkeypatch.setattr(_tally, "SORT_ROWS", most)
-    tally = fc.tally(fc.read_log(words(), **ROLES))
-    sizes = []
-    for batch in tally.sorted_batches(7):
-        assert tally.row_count() > batch.num_rows
-        sizes.append(batch.num_rows)
-    assert set(sizes[:-1]) == {7}
-    assert sum(sizes) == tally.row_count()
-
-
-def test_rows_are_sorted_into_a_file_once(monkeypatch):
-    monkeypatch.setattr(_tally, "SORT_ROWS", 0)
-    tally = fc.tally(fc.read_log(words(), **ROLES))
-    expected, fewer = arrow(tally), tally.split(date(2023, 1, 2))[1]
-    assert arrow(fewer).num_rows < expected.num_rows  # rows of its own, in a file of its own
-    monkeypatch.setattr(_tally, "write_sorted", None)
-    assert arrow(tally).equals(expected)
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -126,15 +102,6 @@ def test_a_row_group_ends_where_a_context_does(tmp_path, monkeypatch):
     groups = [file.read_row_group(i)["context"].to_pylist() for i in range(file.num_row_groups)]
     assert len(groups) > 3
     assert all(a[-1] < b[0] for a, b in itertools.pairwise(groups))
-
-
-def test_a_context_larger_than_a_row_group_is_cut():
-    batches = pa.table({"context": ["a"] * 2 + ["b"] * 30 + ["c"]}).to_batches(max_chunksize=4)
-    parts = list(_tally_files.whole_contexts(batches, 8, cut=True))
-    assert max(part.num_rows for part in parts) < 16
-    assert [c for part in parts for c in part["context"].to_pylist()] == ["a"] * 2 + ["b"] * 30 + [
-        "c"
-    ]
 
 
 # --- adding ---------------------------------------------------------------------------------------
@@ -160,27 +127,7 @@ def test_files_of_different_periods_are_read_where_they_lie(tmp_path, monkeypatc
     assert two.shape.masks == ("clicks",)
 
 
-def test_replaced_rows_are_seen_wide():
-    tally = fc.tally(fc.read_log(rows(20, 2), period="day"))
-    assert tally.table.columns == tuple(tally.shape.columns)
-    some = tally.stored.query(f"SELECT * FROM {tally.stored.rows} AS s WHERE period = 0")
-    fewer = replace(tally, stored=some)
-    assert fewer.table.columns == tally.table.columns
-    expected = [row for row in arrow(tally).to_pylist() if row["period"] == 0]
-    assert arrow(fewer).to_pylist() == expected
-
-
 # --- a log and its tally --------------------------------------------------------------------------
-
-
-def test_what_is_learnt_of_a_log_is_kept():
-    log = fc.read_log(rows(60, 3), period="day")
-    candidate = {"context": ["q0"], "items": [[0, 11]]}
-    fc.evaluate(log, candidate, estimators="ladder", missing="drop")
-    learnt = dict(fc.tally(log).learnt)
-    assert learnt
-    fc.evaluate(log, candidate, estimators="ladder", missing="drop")
-    assert fc.tally(log).learnt.keys() == learnt.keys()
 
 
 def test_an_evaluation_leaves_no_table_behind(engine):

@@ -64,19 +64,6 @@ class TestWeights:
         steps = fc.tally(fc.read_log(two | {"day": [0.5, 1.75]}, period="day")).weigh(half_life=2.5)
         assert steps.to_arrow()["n"].to_pylist() == [0.5**0.5, 1.0]
 
-    def test_added_to_a_tally_that_does_not_fade_it_still_does(self, logs):
-        counted = fc.tally(fc.read_log(logs, **ROLES))
-        faded = counted.weigh(half_life=1)
-        assert not (counted + counted).decayed
-        assert (counted + faded).decayed
-        assert (faded + counted).decayed
-
-    def test_it_survives_a_file(self, logs, tmp_path):
-        fc.tally(fc.read_log(logs, **ROLES)).weigh(half_life=1).write_parquet(
-            tmp_path / "t.parquet"
-        )
-        assert fc.read_tally(tmp_path / "t.parquet").decayed
-
     def test_what_cannot_be_weighed_is_refused(self, logs):
         counted = fc.tally(fc.read_log(logs, **ROLES))
         with pytest.raises(OptionError, match="half_life=0: give a number"):

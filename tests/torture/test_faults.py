@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import multiprocessing
 import os
-import random
 import resource
 import shutil
 import signal
@@ -14,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.batches import pool
 from foreclick.cli import commands, main, process  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
 from foreclick.engines.files import whole_directory, whole_file
@@ -68,29 +64,6 @@ class TestWholeFiles:
             with pytest.raises(failure):
                 _half_written(target, failure())
         assert target.read_text() == "before"
-        assert list(tmp_path.iterdir()) == [target]
-
-    def test_a_link_stays_one_and_a_pipe_is_not_replaced(self, tmp_path):
-        (tmp_path / "real.txt").write_text("before")
-        (tmp_path / "link.txt").symlink_to("real.txt")
-        with whole_file(tmp_path / "link.txt") as file:
-            file.write_text("after")
-        assert (tmp_path / "link.txt").is_symlink()
-        assert (tmp_path / "real.txt").read_text() == "after"
-        os.mkfifo(tmp_path / "pipe.parquet")
-        for path in (tmp_path / "pipe.parquet", tmp_path, "/dev/null"):
-            with pytest.raises(SourceError, match="Name a file"):
-                fc.tally(LOG).write_parquet(path)
-
-    def test_a_directory_is_there_completely_or_not(self, tmp_path):
-        target = tmp_path / "days"
-        with pytest.raises(RuntimeError):
-            _half_written(target, RuntimeError(), directory=True)
-        assert not list(tmp_path.iterdir())
-        (target / "kept").mkdir(parents=True)
-        with whole_directory(target) as partial:
-            (partial / "1").write_text("whole")
-        assert sorted(path.name for path in target.iterdir()) == ["1", "kept"]
         assert list(tmp_path.iterdir()) == [target]
 
 
@@ -214,15 +187,6 @@ class TestDamagedFiles:
             with pytest.raises(TallyError, match="not as it was written"):
                 fc.read_tally("s.parquet")
 
-    def test_every_flipped_byte_is_noticed(self, content):
-        rng = random.Random(3)  # noqa: S311 - no secret
-        for at in range(0, len(content), 3):
-            flipped = content.copy()
-            flipped[at] ^= 1 << rng.randrange(8)
-            Path("flipped.parquet").write_bytes(flipped)
-            with pytest.raises(TallyError):
-                fc.read_tally("flipped.parquet")
-
     def test_a_page_that_is_damaged_after_the_file_was_opened(self, folder, content, monkeypatch):
         found = fc.read_tally("tally.parquet")
         monkeypatch.setattr("foreclick.tallies.base.state", lambda _: found.states[0])
@@ -246,14 +210,6 @@ class TestGivenTwice:
         read: Any = fc.read_log if name == "log" else fc.read_tally
         with pytest.raises(ForeclickError, match=rf"{one}' and '{other}' are the same file"):
             read([one, other])
-
-    def test_files_of_one_size_and_files_without_rows_are_read(self, folder):
-        for item in "12":
-            Path(f"{item}.csv").write_text(f"context,items,clicks\nq,{item},0\n")
-        assert fc.read_log(["1.csv", "2.csv"]).rows == 2
-        for hour in "123":
-            pq.write_table(pa.table(LOG).slice(0, 0), f"empty{hour}.parquet")
-        assert fc.read_log(["log.parquet", *map("empty{}.parquet".format, "123")]).rows == 20
 
     def test_links_to_themselves(self, folder):
         Path("loop.parquet").symlink_to("loop.parquet")
@@ -281,11 +237,6 @@ class TestNumbersThatDoNotFit:
         with pytest.raises(EngineError, match="has more than 64 bits") as caught:
             fc.read_log(pa.table(LOG | changed), **roles)
         assert "The statement was" not in str(caught.value)
-
-    def test_sums_of_tallies(self):
-        one = fc.tally(fc.read_log(LOG | {"w": [2**60] * 20}, count="w"))
-        with pytest.raises(EngineError, match="has more than 64 bits"):
-            one + one
 
     @pytest.mark.parametrize("role", ["count", "clicks"])
     def test_in_doubles(self, role):
@@ -441,26 +392,6 @@ end(guarded(lambda: exec("os.kill(os.getpid(), signal.SIGTERM)"), last=True))
         assert process.guarded(terminated) == 143
         assert time.monotonic() - start < 20
 
-    def test_nobody_reads_and_nobody_listens(self, monkeypatch):
-        def gone() -> int:
-            raise BrokenPipeError
-
-        monkeypatch.setattr(process, "_ignore_output", lambda: None)  # pytest reads that file
-        assert process.guarded(gone) == 141
-        monkeypatch.setattr("sys.stdout", None)
-        monkeypatch.setattr("sys.stderr", None)
-        assert main(["--version"]) == 0
-        assert main(["check", "nothing.parquet"]) == 2
-
-
-def test_a_full_device_in_this_process(folder, monkeypatch, capsys):
-    for words in (["check", "tally.parquet"], ["--version"]):
-        with Path("/dev/full").open("w", encoding="utf-8") as full:
-            with monkeypatch.context() as patch:
-                patch.setattr("sys.stdout", full)
-                assert main(words) == 2
-            assert capsys.readouterr().err == "foreclick: [Errno 28] No space left on device\n"
-
 
 SHELL = """
 cd "$1"
@@ -483,27 +414,3 @@ def test_a_broken_pipe_and_a_bare_environment(folder):
 
 
 # --- worker processes: `benchmarks.torture` kills real ones --------------------------------------
-
-
-def test_workers_that_die_are_said(monkeypatch):
-    def broken(*_: object) -> list[int]:
-        raise BrokenProcessPool
-
-    monkeypatch.setattr(pool, "_in_processes", broken)
-    with pytest.raises(EngineError, match="worker processes was killed, probably because memory"):
-        list(pool.pooled(abs, [1, 2, 3], workers=2))
-
-
-def test_a_worker_ends_when_its_parent_does(monkeypatch):
-    ended = threading.Event()
-    monkeypatch.setattr(os, "_exit", lambda _: ended.set())
-    before = signal.getsignal(signal.SIGINT)
-    reader, writer = multiprocessing.Pipe(duplex=False)
-    with reader:
-        try:
-            pool._end_with_parent(reader)
-            assert not ended.wait(0.05)
-            writer.close()
-            assert ended.wait(5)
-        finally:
-            signal.signal(signal.SIGINT, before)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches.encode import wide
 from foreclick.cli import main
 from foreclick.errors import ModelError, OptionError
 from foreclick.learn import effort
 from foreclick.options import AT_ONCE, check
-from foreclick.progress import announce, report_step, working
+from foreclick.progress import working
 
 
 def test_threads_and_processes_are_bounded(tmp_path, capsys):
@@ -60,12 +58,6 @@ def test_millions_of_periods_are_refused_before_the_work():
     assert set(found["value"]) == {1.0}
 
 
-def test_products_of_slots_and_periods_do_not_wrap():
-    slots = np.array([2**30], dtype=np.int32)
-    assert (slots * wide(4, 2**30)).tolist() == [2**32]
-    assert type(wide(4, 100)) is int
-
-
 # --- what takes long is announced -----------------------------------------------------------------
 
 COUNT = 20
@@ -108,23 +100,3 @@ def test_slow_work_is_announced_with_its_cause_and_a_remedy(monkeypatch, period,
     assert said in line
     (memory,) = _announced(monkeypatch, ask, HUGE_CONTEXT=1)  # the other was said
     assert "rows, which are worked on in one piece" in memory
-
-
-def test_many_candidates_are_announced(monkeypatch):
-    tally = fc.tally(fc.read_log(SEVERAL, period="day"))
-    both = {"a": RANKING, "b": RANKING}
-
-    def ask(say):
-        with working(say):
-            fc.compare(tally, both, estimators="item", metrics="clicks@1")
-
-    (line,) = _announced(monkeypatch, ask, SLOW=0.0)
-    assert "2 candidates are 3 pairs. Compare the best ten by fc.evaluate." in line
-
-
-def test_what_is_announced_is_seen_at_once(capsys):
-    """Lines of progress wait until work has taken a while; this one does not."""
-    with working():
-        report_step("Reading the log")
-        announce("This takes about 3 min.")
-    assert capsys.readouterr().err == "This takes about 3 min.\n"

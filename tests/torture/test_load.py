@@ -74,13 +74,6 @@ def test_threads_ask_one_tally(tally):
             assert found == expected
 
 
-def test_threads_read_logs_of_their_own():
-    expected = [values(seed) for seed in range(2)]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(values, range(tries(16, 200))))
-    assert found == [expected[seed % 2] for seed in range(len(found))]
-
-
 def test_a_process_asks_one_tally(tally, path):
     """It is sent the tally, or its path."""
     expected, count = answer(tally), tries(1, 50)
@@ -169,8 +162,3 @@ def test_policies_and_tallies_answer_after_pickling(tally, tmp_path):
         pq.read_table(tmp_path / "best.parquet")
     )
     assert answer(pickle.loads(pickle.dumps(tally))) == answer(tally)  # noqa: S301 - our own
-
-
-def test_a_log_says_that_it_stays():
-    with pytest.raises(TypeError, match=r"cannot be pickled. Pickle its tally"):
-        pickle.dumps(fc.read_log(LOG))

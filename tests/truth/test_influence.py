@@ -90,32 +90,6 @@ def values_of(log, part, model, clip):
     return value, lambda weights: oracle.production(weighed(records, weights), theta)
 
 
-RATIOS = {
-    "revenue@3/clicks@4": (("revenue", oracle.clicks_at(3)), ("clicks", oracle.clicks_at(4))),
-    "ctr@4": (("clicks", oracle.clicks_at(4)), ("shown", oracle.clicks_at(4))),
-}
-
-
-@pytest.mark.parametrize(("clusters", "seed"), [("record", 11), ("period", 12)])
-def test_a_ratio_moves_as_its_parts_do(clusters, seed):
-    log, compared = Log(seed), 0
-    for found in log.ask(list(RATIOS), clusters, ("list", "ip", "pbm"), (1.37, math.inf)):
-        if found.value is None:
-            continue
-        over, under = (
-            values_of(log, part, found.estimator, found.clip) for part in RATIOS[found.metric.name]
-        )
-        ratios = [lambda w, i=i: over[i](w) / under[i](w) for i in range(2)]  # noqa: B023
-        ones = np.ones(len(log.clicks))
-        assert found.value == pytest.approx(ratios[0](ones), rel=1e-12)
-        assert found.production == pytest.approx(ratios[1](ones), rel=1e-12)
-        right = log.covariance(ratios, clusters)
-        where = found.estimator, found.metric.name, found.clip
-        assert found.covariance - found.hidden == pytest.approx(right, rel=1e-6, abs=1e-8), where
-        compared += 1
-    assert compared > 8
-
-
 @pytest.mark.parametrize(("clusters", "seed"), [("record", 940), ("period", 941)])
 def test_a_product_of_hazards_moves_as_its_records_do(clusters, seed):
     thetas = {"success@3": firsts.success_at(3), "mrr@3": firsts.mrr_at(3)}
@@ -129,31 +103,6 @@ def test_a_product_of_hazards_moves_as_its_records_do(clusters, seed):
             assert shown == pytest.approx(right, rel=1e-6, abs=1e-9), found.estimator
             compared += found.estimator in firsts.SLOTS
     assert compared
-
-
-def test_the_standard_error_of_first_clicks_is_the_jackknifes():
-    """Delete one record after the other, in a log large enough for both to agree."""
-    rng = np.random.default_rng(950)
-    shown = [(1, 2, 3), (2, 1, 3), (3, 1, 2), (1, 3, 2)]
-    records = [
-        oracle.Record("q", shown[i], tuple((rng.random(3) < 0.3).astype(float)))
-        for i in rng.integers(0, 4, 400)
-    ]
-    candidate = {"q": {(2, 3, 1): 0.7, (1, 2, 3): 0.3}}
-    found = fc.evaluate(
-        fc.read_log(random_logs.log_table(records)),
-        fc.Lists(random_logs.lists_table(candidate)),
-        metrics="mrr@3",
-        estimators=["ip", "item", fc.Weighted("pbm", examination="1/k")],
-    )
-    first, n, theta = firsts.only_first(records), len(records), firsts.mrr_at(3)
-    for row in found:
-        without = [
-            firsts.estimate(row["estimator"], first[:i] + first[i + 1 :], candidate, theta)
-            for i in range(n)
-        ]
-        # About 100 records a cell: small cells add about 1 in 100, and so does 1/n.
-        assert row["se"] == pytest.approx(math.sqrt(n - 1) * np.std(without), rel=0.03)
 
 
 def test_what_small_cells_hide_is_shared_as_far_as_the_parts_of_a_ratio_move_together():

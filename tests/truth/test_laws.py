@@ -1,6 +1,5 @@
 """Laws that hold whatever was logged, and truths of first clicks in worlds that are enumerated."""
 
-import itertools
 import math
 
 import numpy as np
@@ -38,27 +37,6 @@ def test_what_was_logged_is_worth_what_production_is(seed):
                 assert row["value"] == pytest.approx(row["production"], rel=EXACT)
                 assert (row["covered"], row["clipped"]) == pytest.approx((1, 0), abs=EXACT)
                 assert row["ess"] == pytest.approx(len(records), rel=EXACT)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_chance_is_a_chance_and_a_rank_is_no_more_than_a_click(seed):
-    case = random_logs.random_case("law", np.random.default_rng(10 + seed))
-    found = fc.evaluate(
-        fc.read_log(random_logs.log_table(case.records)),
-        fc.Lists(random_logs.lists_table(case.candidate)),
-        estimators=["ip", "item", "pbm"],
-        metrics=["success@1", "success@2", "success@4", "mrr@4", "mrr@1"],
-        missing="drop",
-        confidence=None,
-    )
-    for model, mine in itertools.groupby(found.to_dicts(), key=lambda row: row["estimator"]):
-        value = {row["metric"]: row["value"] for row in mine}
-        assert 0 <= value["success@1"] <= 1, model
-        assert 0 <= value["mrr@4"] <= value["success@4"] + EXACT <= 1 + 2 * EXACT, model
-        assert value["mrr@1"] == pytest.approx(value["success@1"], abs=EXACT), model
-        if model == "ip":  # cells of one position: what is below changes nothing
-            assert value["success@1"] <= value["success@2"] + EXACT
-            assert value["success@2"] <= value["success@4"] + EXACT
 
 
 HOLDS = {
