@@ -30,7 +30,6 @@ EXAMINED = np.arange(1, POSITIONS + 1) ** -0.7
 Floats = NDArray[np.float64]
 
 ASKED: dict[str, dict[str, Any]] = {
-    "list": {"estimators": "list", "pessimism": 0},
     "ip": {"estimators": "ip", "pessimism": 0},
     "ladder": {"pessimism": 0},
     "ladder − 1 se": {"pessimism": 1},

@@ -91,7 +91,7 @@ def backtest(path: str, memory: str) -> dict[str, float]:
         log,
         metrics=[*METRICS, "clicks@10"],
         estimators=clipped(ESTIMATORS, list(CLIPS)),
-        min_records=FREQUENT,
+        ranks=sum(n >= FREQUENT for n in fc.contexts(log).lists["records"].to_pylist()),
     )
     return {
         "tally": tallied - start,

@@ -381,7 +381,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["report", "log.parquet", "candidate.parquet", *Q], "-o, --output"),
     ([*BACKTEST, "--ranks", "5-2"], "no range; write 101-1000"),
     ([*BACKTEST, "--ranks", "some"], "not a whole number"),
-    ([*BACKTEST, "--block", "0"], "not a whole number above 0"),
+    ([*BACKTEST, "--block", "0"], "a whole number from 1 on"),
     ([*BACKTEST, "-o", "none/chart.png"], "there is no 'none'"),
     (["backtest", "log.parquet", *Q], "period='…'"),
     ([*GATE, "-m", "clicks@1,clicks@2"], "one answer"),

@@ -432,7 +432,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
         lambda log: fc.optimize(log, folds=0),  # type: ignore[call-arg]
         (
             "optimize has no option 'folds'. It has log, metrics, estimators, pessimism, "
-            "min_shown, max_change, pinned, banned, at_least, lists, deterministic, judge."
+            "min_shown, max_change, pinned, banned, deterministic, judge."
         ),
     ),
     "an effect in per cent": (

@@ -33,8 +33,8 @@ VERBS: dict[str, Callable[..., Any]] = {
 # What is no plain value: tables, policies, estimators, metrics and mappings have parsers.
 PARSED = {
     *("log", "candidate", "candidates", "source", "path", "engine", "where"),
-    *("metrics", "estimators", "judge", "baseline", "production"),
-    *("rewards", "weights", "pinned", "banned", "at_least", "lists", "slots", "examination"),
+    *("metrics", "estimators", "judge", "baseline"),
+    *("rewards", "weights", "pinned", "banned", "examination"),
     *("reward", "block", "ranks", "contexts", "trained_until"),
 }
 LOG = {

@@ -1,6 +1,5 @@
 """Draw the pictures of the documentation: PYTHONPATH=. python docs/images/make.py."""
 
-import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from foreclick.simulate import shop
 from tests import docs_files
 
 HERE = Path(__file__).parent
-CLIPS = [*(float(f"{m:.4g}") for m in np.geomspace(1, 1000, 20)), math.inf]
 
 
 def main() -> None:
@@ -26,7 +24,7 @@ def main() -> None:
     result = fc.backtest(
         log,
         metrics=["clicks@2", "dcg@10"],
-        estimators=[fc.Weighted(name, CLIPS) for name in ("list", "ip", "item", "pbm", "rctr")],
+        estimators=["ladder", "list", "ip", "item", "pbm", "rctr"],
     )
     result.save(HERE / "backtest.svg")
     examined().save(HERE / "examination.svg")

@@ -80,9 +80,7 @@ OPTIONS: dict[str, Option] = {
         flags="--estimator -e",
     ),
     "one_metric": Option(Text("METRIC"), "clicks@K, dcg@K or REWARD@K", flags="--metric -m"),
-    "policy_estimator": Option(
-        Text("NAME"), "ladder-ip, ip, item, pbm or list", flags="--estimator -e"
-    ),
+    "policy_estimator": Option(Text("NAME"), "ladder-ip, ip, item or pbm", flags="--estimator -e"),
     "by": Option(names, "split by a segment, or by period"),
     "confidence": Option(_LEVEL, "how often intervals hold", 0.95),
     "min_effect": Option(
@@ -123,7 +121,9 @@ OPTIONS: dict[str, Option] = {
         Text("N|N-N", rules.rank_range),
         "only the most frequent contexts: 100, or 101-1000 for those after them",
     ),
-    "block": Option(Text("N", rules.count), "hold out N periods at once, such as 7 days"),
+    "block": Option(
+        whole(1, "the number of periods", "7"), "hold out N periods at once, such as 7 days", 1
+    ),
     "forward": Option(flag, "predict a period from earlier ones only"),
     "within": Option(choice("auto", "context", "period")),
     "variant": Option(column, "which arm a record belongs to", "variant"),
@@ -151,7 +151,6 @@ OPTIONS: dict[str, Option] = {
     "banned": Option(_FILE, "a table of item, or of context and item: what must not be shown"),
     "contexts": Option(_FILE, "also write a table of contexts: what each earns, and why"),
     "share": Option(rules.share("0.1", optional=True), "share of all traffic; by default a tenth"),
-    "max_share": Option(rules.share("0.5")),
     "days": Option(rules.above("a number of days", "14", optional=True), "how long it may take"),
     "power": Option(rules.share("0.8"), "how often the experiment detects the change", 0.8),
     # Logs.
@@ -189,7 +188,6 @@ OPTIONS: dict[str, Option] = {
     "half_life": Option(rules.above("a number of days or steps", "30", optional=True)),
     "max_error": Option(rules.above("a number of grades", "1")),
     "min_held": Option(rules.from_zero("a number of records")),
-    "min_records": Option(rules.from_zero("a number of records", optional=True)),
     # Candidates.
     "score": Option(column, "items are ranked by it; by default called score"),
     "k": Option(

@@ -87,7 +87,7 @@ def _tables(result: Any) -> Iterator[tuple[str, Table]]:  # noqa: ANN401 - any r
 _PARTS: dict[type, dict[str, tuple[str, ...]]] = {
     Backtest: {"periods": ()},
     Contexts: {"lists": ()},
-    Explored: {"test": (), "evaluation": (), "predictions": ("context",)},
+    Explored: {"evaluation": ()},
     Judgments: {"items": ("context", "item")},
     Optimized: {"contexts": ("context",)},
     fc.Report: dict.fromkeys(("models", "support", "contexts", "check", "backtest"), ()),

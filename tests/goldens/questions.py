@@ -185,7 +185,7 @@ def _simulated() -> Iterator[Question]:
     yield about.compare("as usual", "first", "ranking", "old", **CLICKS)
     yield about.compare("by ladder", "first", "last", estimators="ladder", **CLICKS)
     yield about.asked("backtest", fc.backtest, **CLICKS)
-    yield about.asked("optimize", fc.optimize, lists="logged", **CLICKS)
+    yield about.asked("optimize", fc.optimize, **CLICKS)
 
 
 def _evaluated(about: About) -> Iterator[Question]:
@@ -223,21 +223,21 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {"max_change": 0.3, "min_shown": 20, **CLICKS},
         {"deterministic": True, "metrics": "dcg@5"},
         {"banned": [0, 1], "metrics": "dcg@5"},
-        {"lists": "logged", "estimators": "list", **CLICKS},
+        {"estimators": "item", **CLICKS},
     )
     backtests: tuple[dict[str, Any], ...] = (
         {"forward": True},
         {"block": 3},
         {"weight": "records"},
         {"ranks": 10},
-        {"min_records": 150, "min_held": 5},
+        {"min_held": 5},
         {"ranks": (2, 6)},
     )
     curves: tuple[dict[str, Any], ...] = (
         {"by": "class"},
         {"within": "context"},
         {"within": "period"},
-        {"slots": ["banner", "row 1", "row 1", "row 2", "row 2"]},
+        {"confidence": 0.99},
         {"confidence": 0.9},
         {"confidence": 0.8},
     )
@@ -245,9 +245,9 @@ def _changed(about: About, number: int) -> Iterator[Question]:
         {"min_effect": 0.05},
         {"days": 7},
         {"share": 0.05, "power": 0.9},
-        {"production": "@last-day"},
+        {"power": 0.95},
         {"days": 3},
-        {"max_share": 0.3, "confidence": 0.9},
+        {"confidence": 0.9},
     )
     yield about.asked("optimize", fc.optimize, **best[number])
     weighted = {"estimators": ["ip", "item", "pbm"], **CLICKS, **backtests[number]}

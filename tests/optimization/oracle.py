@@ -74,10 +74,6 @@ def best_of_lists(
     """The largest w · masses of lists within limits; None if no masses are within them."""
     m, K = lists.shape
     h, A, b = marginals_of_each(lists, L), [], []
-    for members, least in limits.groups:
-        got = np.einsum("a,mak->m", members.astype(float), h)
-        A.append(np.concatenate([-got, np.zeros(L * K)])[None])
-        b.append(np.array([-least * K]))
     if limits.near is not None:
         production, change = limits.near
         A.append(np.hstack([h.reshape(m, -1).T, -np.eye(L * K)]))

@@ -77,24 +77,17 @@ def by_hand(records: Sequence[Record], model: str) -> float:
                 n[a, k] += 1
                 c[a, k] += r.clicks[k]
         q = np.array(THETA) * (PBM if model == "pbm" else (1.0,) * K)
-        if model == "list":
-            each = [
-                [np.dot(THETA, r.clicks) for r in mine if r.items == a]
-                for a in {r.items for r in mine}
-            ]
-            best = max(map(np.mean, each))
-        else:
-            exposed, credit = n * q, c * np.array(THETA)
-            if model != "ip":
-                exposed, credit = (of.sum(axis=1, keepdims=True) for of in (exposed, credit))
-            w = np.divide(credit, exposed, out=np.zeros_like(exposed), where=exposed > 0) * q
-            lists = itertools.permutations(range(ITEMS), K)
-            best = max(sum(w[a, k] for k, a in enumerate(one)) for one in lists)
+        exposed, credit = n * q, c * np.array(THETA)
+        if model != "ip":
+            exposed, credit = (of.sum(axis=1, keepdims=True) for of in (exposed, credit))
+        w = np.divide(credit, exposed, out=np.zeros_like(exposed), where=exposed > 0) * q
+        lists = itertools.permutations(range(ITEMS), K)
+        best = max(sum(w[a, k] for k, a in enumerate(one)) for one in lists)
         total += float(best) * len(mine)
     return total / len(records)
 
 
-@pytest.mark.parametrize("model", ["list", "ip", "item", "pbm"])
+@pytest.mark.parametrize("model", ["ip", "item", "pbm"])
 def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str):
     records = some_records(7)
     log = fc.read_log(log_table(records))
@@ -184,7 +177,7 @@ def log() -> fc.Log:
     return fc.read_log(log_table(some_records(11)))
 
 
-@pytest.mark.parametrize("estimator", [LADDER, "ip", "item", "list"])
+@pytest.mark.parametrize("estimator", [LADDER, "ip", "item"])
 def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere(
     log: fc.Log,
     estimator: Any,  # noqa: ANN401
@@ -209,16 +202,6 @@ def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere(
 
 
 @pytest.mark.parametrize("estimator", [LADDER, "ip", "item"])
-def test_groups_get_their_share(log: fc.Log, estimator: Any):  # noqa: ANN401
-    best = fc.optimize(log, estimators=estimator, at_least=[([3, 4], 0.5)], **PLAIN)
-    free = fc.optimize(log, estimators=estimator, **PLAIN)
-    shares = [marginals(lists)[3:].sum() / K for lists in rows_of(best).values()]
-    assert min(shares) >= 0.5 - 1e-8
-    assert min(marginals(lists)[3:].sum() / K for lists in rows_of(free).values()) < 0.5
-    assert best.naive <= free.naive + 1e-9
-
-
-@pytest.mark.parametrize("estimator", [LADDER, "ip", "item", "list"])
 @pytest.mark.parametrize("change", [0.0, 0.2])
 def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, change: float):  # noqa: ANN401
     best = fc.optimize(log, estimators=estimator, max_change=change, **PLAIN)
@@ -232,19 +215,6 @@ def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, cha
         assert moved <= change + 1e-8
     if change:
         assert best.naive > best.production
-
-
-def test_one_list_with_a_share_is_found_or_production_stays(log: fc.Log):
-    best = fc.optimize(
-        log, estimators=LADDER, at_least=[([3, 4], 0.6)], deterministic=True, **PLAIN
-    )
-    for lists in rows_of(best).values():
-        ((items, _),) = lists.items()
-        assert sum(a in (3, 4) for a in items) == 2
-    asked: dict[str, Any] = {"at_least": [([3, 4], 0.9)], **PLAIN}
-    never = fc.optimize(log, estimators=LADDER, **asked)
-    assert never["kept"] == [3]
-    assert any("no policy keeps to the constraints" in note for note in never.notes)
 
 
 def test_production_stays_where_nothing_is_sure():
@@ -291,24 +261,6 @@ def test_only_what_was_seen_often_enough_is_shown():
         assert not any(3 in items for items in rows_of(careful)["q"])
 
 
-def test_lists_can_be_given(log: fc.Log):
-    records = some_records(11)
-    logged = fc.optimize(log, estimators=LADDER, lists="logged", **PLAIN)
-    seen = {(r.context, r.items) for r in records}
-    assert all((c, a) in seen for c, lists in rows_of(logged).items() for a in lists)
-    new = [a for a in itertools.permutations(range(ITEMS), K) if ("q0", a) not in seen][:3]
-    given = {"context": ["q0"] * 3, "items": [list(a) for a in new]}
-    asked: dict[str, Any] = {"estimators": LADDER, "metrics": METRIC, "judge": None, "pessimism": 0}
-    best = fc.optimize(log, lists=given, **asked)
-    worth = {
-        a: answer(log, {"context": ["q0"], "items": [list(a)]}, LADDER, METRIC, missing="drop")
-        for a in new
-    }
-    (chosen,) = rows_of(best)["q0"]
-    assert chosen == max(worth, key=lambda a: worth[a]["value"])
-    assert best["kept"] == [2]  # of whom no list was given
-
-
 def test_what_breaks_a_constraint_does_not_stay():
     """Nothing is sure to be better, but what is banned must go all the same."""
     rng = np.random.default_rng(5)
@@ -322,7 +274,6 @@ def test_what_breaks_a_constraint_does_not_stay():
     constraints: list[dict[str, Any]] = [
         {"banned": ["2"]},
         {"pinned": {"context": ["q"], "item": [2], "position": [1]}},
-        {"at_least": [([2], 0.4)]},
     ]
     for one in constraints:
         assert fc.optimize(log, **asked, **one)["changed"] == [1]
@@ -401,7 +352,7 @@ def test_probabilities_of_a_chosen_policy_sum_to_1():
         ({"estimators": "prefix"}, ModelError, "cannot choose a policy"),
         ({"estimators": fc.Weighted("ip", clip=2)}, ModelError, "and no clip"),
         ({"pessimism": math.nan}, OptionError, "standard errors"),
-        ({"at_least": [([1], 1.2)]}, OptionError, "from 0 to 1"),
+        ({"estimators": "list"}, ModelError, "cannot choose a policy"),
         ({"banned": ["one"]}, PolicyError, "'one' is no item of the log"),
         ({"pinned": {"context": ["q0"], "item": [1]}}, PolicyError, "'position'"),
         (

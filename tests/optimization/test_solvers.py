@@ -20,14 +20,12 @@ from tests.tries import tries
 def some_limits(rng, log, whole=False):
     """Each limit is there half of the time."""
     L, K = log.shape
-    forbidden, groups, near = np.zeros((L, K), dtype=bool), [], None
+    forbidden, near = np.zeros((L, K), dtype=bool), None
     if rng.random() < 0.5:
         forbidden = rng.random((L, K)) < 0.3
-    while rng.random() < 0.5:
-        groups.append((rng.random(L) < 0.5, float(rng.random()) * 0.6))
     if rng.random() < 0.5:
         near = (log.shown, float(rng.random()))
-    return Limits(forbidden, tuple(groups), near, whole)
+    return Limits(forbidden, near, whole)
 
 
 def assert_kept(limits, h):
@@ -37,8 +35,6 @@ def assert_kept(limits, h):
     filled = np.sum(fullest_lists(L, K, limits.forbidden)[0] != EMPTY)
     assert h.sum() == pytest.approx(filled, abs=CLOSE)
     assert h[limits.forbidden].sum() == 0
-    for members, least in limits.groups:
-        assert h[members].sum() >= least * K - CLOSE
     if limits.near is not None:
         production, change = limits.near
         assert np.maximum(h - production, 0).sum() <= change * K + CLOSE
@@ -75,36 +71,6 @@ def test_marginals_within_limits_are_the_linear_program_over_all_lists(model):
     assert possible > times / 2
 
 
-def test_masses_of_lists_within_limits():
-    rng, times = np.random.default_rng(7), tries(60, 200)
-    possible = 0
-    for _ in range(times):
-        log = some_log(rng, items=5, positions=3)
-        L, K = log.shape
-        limits = some_limits(rng, log)
-        lists = fullest_lists(L, K)
-        lists = lists[rng.random(len(lists)) < 0.5]
-        if not len(lists):
-            continue
-        if rng.random() < 0.3:
-            lists[0, rng.integers(K)] = EMPTY
-        w = rng.random(len(lists))
-        masses = program(w, limits, lists)
-        h = marginals_of_each(lists, L)
-        fits = ~np.any((h > 0) & limits.forbidden, axis=(1, 2))
-        best = None
-        if fits.any():
-            best = best_of_lists(w[fits], lists[fits], L, limits)
-        assert (masses is None) == (best is None)
-        if masses is not None:
-            possible += 1
-            assert masses.shape == (len(lists),)
-            assert masses.sum() == pytest.approx(1)
-            assert masses[~fits].sum() == 0
-            assert w @ masses == pytest.approx(best, abs=CLOSE)
-    assert possible > times / 3
-
-
 @pytest.mark.parametrize("model", ["ip", "item"])
 def test_one_list_within_limits_is_the_best_of_all(model):
     rng, times = np.random.default_rng(10 + len(model)), tries(50, 150)
@@ -116,11 +82,10 @@ def test_one_list_within_limits_is_the_best_of_all(model):
         h = program(w, limits)
         best = -np.inf
         for one in marginals_of_each(fullest_lists(L, K, limits.forbidden), L):
-            fair = all(one[g].sum() >= least * K for g, least in limits.groups)
             near = limits.near is None or (
                 np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K
             )
-            if fair and near:
+            if near:
                 best = max(best, float(w @ one.ravel()))
         assert (h is None) == (best == -np.inf)
         if h is not None:

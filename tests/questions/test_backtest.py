@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.errors import BacktestError
+from foreclick.errors import BacktestError, OptionError
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -49,7 +49,6 @@ class TestContexts:
             ({"ranks": 2}, 2, 42),
             ({"ranks": (2, 3)}, 2, 30),
             ({"ranks": (4, 9)}, 1, 6),
-            ({"min_records": 12}, 3, 54),
         ],
     )
     def test_which_take_part(self, log, which, contexts, records):
@@ -57,10 +56,9 @@ class TestContexts:
         assert (row["contexts"], row["records"]) == (contexts, records)
         assert row["pairs"] == 3 * contexts
 
-    @pytest.mark.parametrize("which", [{"ranks": (5, 9)}, {"min_records": 1000}])
-    def test_none_left(self, log, which):
-        with pytest.raises(BacktestError, match="no context of the log is left"):
-            backtest(log, **which)
+    def test_none_left(self, log):
+        with pytest.raises(BacktestError, match="the log has 4 contexts"):
+            backtest(log, ranks=(5, 9))
 
     @pytest.mark.parametrize("ranks", [0, (3, 2), (0, 2)])
     def test_ranks_count_from_one(self, log, ranks):
@@ -82,11 +80,6 @@ class TestPeriods:
         first = [dt.date(2026, 3, day) for day in (1, 8, 15)]
         assert [row["period"] for row in result.periods][:3] == first
 
-    def test_a_mapping_may_leave_periods_out(self):
-        result = backtest(read([1, 2, 3]), block={1: "train", 3: "test"})
-        assert result["folds"][0] == 2
-        assert result["records"][0] == 12
-
     def test_records_without_a_period_are_left_out_and_counted(self):
         rows = pa.concat_tables(
             [table([1, 2]), table([None, None], per_day=2).cast(table([1]).schema)]
@@ -102,7 +95,7 @@ class TestPeriods:
 
     @pytest.mark.parametrize("block", [0, -1, 2.5, "week"])
     def test_blocks_that_are_none(self, block):
-        with pytest.raises(BacktestError, match="block="):
+        with pytest.raises(OptionError, match="block="):
             backtest(read([1, 2]), block=block)
 
     def test_one_is_not_enough(self):

@@ -276,7 +276,7 @@ def test_records_without_a_period_are_left_out_and_counted():
     assert "Left out: 800 records without a period." in found.notes
 
 
-# --- segments and slots -------------------------------------------------------------------------
+# --- segments -----------------------------------------------------------------------------------
 
 
 def test_segments_have_a_curve_each():
@@ -296,25 +296,6 @@ def test_segments_have_a_curve_each():
         _ = found.curve
     with pytest.raises(ModelError, match="by='shop'"):
         fc.examination(read, by="shop")
-
-
-def test_positions_with_one_label_share_one_examination():
-    p = (1.0, 1.0, 0.4, 0.4)
-    log = records(*rotations(p))
-    rows = ["top", "top", "below", "below"]
-    found = fc.examination(log, slots=rows)
-    assert found.columns[0] == "slot"
-    assert found["slot"] == ["top", "below"]
-    assert found["examination"] == approx([1, 0.4])
-    assert found["records"] == [1600, 1600]
-    assert found.curve == approx(p)
-    named = fc.examination(log, slots={1: "top", 2: "top", 4: "below"})
-    assert named["records"] == [1600, 800]
-    assert named.curve == approx([1, 1])
-    wrong: Any
-    for wrong in ("top", {0: "top"}, {9: "top"}, 3):
-        with pytest.raises(ModelError, match="slots"):
-            fc.examination(log, slots=wrong)
 
 
 def test_what_the_log_does_not_have_is_refused():

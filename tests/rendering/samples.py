@@ -7,26 +7,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 import foreclick as fc
-from foreclick.optimization.result import Optimized
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.examination import Examination
 from foreclick.questions.support import Support
 from foreclick.results import Result
 
-CLIPS = (1.0, 10.0, 100.0, 1000.0, math.inf)
 ERRORS = {"list": 0.30, "ip": 0.10, "rctr": 0.20}
-GAINS = ((1, 1, 40.0, 0.03), (3, 3, 20.0, 0.02), (4, 0, 40.0, 0.0))
 DAYS = [dt.date(2026, 3, day) for day in range(1, 5)]
 
 
 def backtest(
     metrics: Sequence[str] = ("clicks@3", "dcg@10"),
     errors: dict[str, float] = ERRORS,
-    clips: Sequence[float] = CLIPS,
+    clips: Sequence[float] = (math.inf,),
     floor: float | None = 0.05,
 ) -> Backtest:
     """Errors that are smallest at M = 100, so the winner is the smallest of `errors` there."""
@@ -88,16 +83,16 @@ def support() -> Support:
     return Support(tuple(rows), tuple(rows[0]))
 
 
-def examination(segments: Sequence[str] = (), name: str = "position") -> Examination:
+def examination(segments: Sequence[str] = ()) -> Examination:
     """Three positions that are told, and one that is not; the same in every segment."""
     known = [(1.0, 1.0, 1.0), (0.5, 0.45, 0.55), (0.4, 0.3, 0.5), (None,) * 3]
     rows: list[dict[str, Any]] = [
         ({"device": segment} if segments else {})
-        | {name: k, "examination": p, "low": low, "high": high}
+        | {"position": k, "examination": p, "low": low, "high": high}
         for segment in segments or ("",)
         for k, (p, low, high) in enumerate(known, start=1)
     ]
-    return Examination(tuple(rows), tuple(rows[0]), places=(0, 1, 2, 3))
+    return Examination(tuple(rows), tuple(rows[0]))
 
 
 def comparison() -> Comparison:
@@ -123,42 +118,3 @@ def comparison() -> Comparison:
     nothing = dict.fromkeys(numbers)
     rows.append({**rows[3], "candidate": "strange", **nothing})
     return Comparison(tuple(rows), tuple(rows[0]))
-
-
-def optimized(
-    gains: Sequence[tuple[int, int, float, float]] = GAINS,
-    *,
-    judged: bool = True,
-    **changes: Any,  # noqa: ANN401 - columns
-) -> Optimized:
-    """A policy that is said to earn 0.6 and earns 0.55, where production earns 0.5.
-
-    Args:
-        gains: rows of contexts, changed, records and gain.
-        judged: whether it has an honest value.
-        changes: columns that are to be others.
-    """
-    count, changed = (sum(int(row[i]) for row in gains) for i in (0, 1))
-    each = [gain / contexts for contexts, _, _, gain in gains for _ in range(contexts)]
-    interval = {"low": 0.52, "high": 0.58, "lift": 0.1, "lift_low": 0.06, "lift_high": 0.14}
-    row: dict[str, Any] = {
-        "metric": "clicks@3",
-        "value": 0.55 if judged else 0.6,
-        **(interval if judged else dict.fromkeys(interval)),
-        "naive": 0.6,
-        "production": 0.5,
-        "covered": 0.9 if judged else None,
-        "contexts": count,
-        "changed": changed,
-        "kept": count - changed,
-        "lists": 2 * changed,
-        "verdict": "better" if judged else None,
-        **changes,
-    }
-    return Optimized(
-        (row,),
-        tuple(row),
-        policy=fc.Lists({"context": ["q"], "items": [[1]], "probability": [1.0]}),
-        evaluation=evaluation() if judged else None,
-        contexts=pa.table({"records": [1.0] * count, "sure": each, "production": [0.0] * count}),
-    )

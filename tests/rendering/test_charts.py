@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 
@@ -15,16 +14,14 @@ from foreclick.questions.support import Support
 from foreclick.rendering.drawing import COLOURS, SERIES, LineChart, RowChart, Scale, Span, interval
 from foreclick.results import Result
 from tests.rendering.samples import (
-    ERRORS,
     backtest,
     comparison,
     evaluation,
     examination,
-    optimized,
     support,
 )
 
-EVERY = [backtest, comparison, evaluation, examination, optimized, support]
+EVERY = [backtest, comparison, evaluation, examination, support]
 
 
 def rows_of(result: Result, number: int = 0) -> RowChart:
@@ -48,27 +45,15 @@ def said(chart: RowChart) -> list[str]:
 
 
 class TestBacktest:
-    def test_one_part_per_metric_and_one_line_per_estimator_over_m(self):
-        result = backtest()
-        assert [part.title for part in result.plot().parts] == ["clicks@3", "dcg@10"]
-        chart = plot_of(result)
-        assert [line.name for line in chart.lines] == list(ERRORS)
-        assert list(chart.places) == ["1", "10", "100", "1,000", "∞"]
-        rows = [r for r in result if (r["estimator"], r["metric"]) == ("ip", "clicks@3")]
-        assert list(chart.lines[1].ys) == [row["rmse"] for row in rows]
-        assert chart.remark == "best: ip, M = 100, RMSE 0.1000"
-        assert chart.levels == [(0.05, "click noise")]
-        assert backtest(floor=None).plot().parts[0].levels == []
-
-    @pytest.mark.parametrize(("worst", "log"), [(0.19, False), (0.21, True)])
-    def test_errors_are_in_powers_where_they_differ_tenfold(self, worst, log):
-        assert plot_of(backtest(errors={"ip": 0.02, "list": worst / 3})).log == log
-
     def test_one_clip_is_dots_sorted_by_error(self):
         chart = rows_of(backtest(clips=(math.inf,)))
         assert [row.name for row in chart.rows] == ["ip", "list", "rctr"]  # to be beaten: last
         assert chart.levels[0] == (0.05, "level")
         assert [span for (span,) in values(chart)] == pytest.approx([0.3, 0.9, 0.6])
+
+    def test_each_clip_is_a_row(self):
+        chart = rows_of(backtest(clips=(1.0, math.inf), errors={"ip": 0.2}))
+        assert {row.name for row in chart.rows} == {"ip, M = 1", "ip, M = ∞"}
 
 
 class TestEvaluation:
@@ -88,13 +73,6 @@ class TestEvaluation:
         chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0])))
         assert values(chart) == [[0.5], [], [0.4]]
         assert "saw next to nothing" in said(chart)
-
-    def test_several_clips_are_lines(self):
-        chart = plot_of(evaluation(clips=(1.0, 5.0, math.inf)))
-        assert [line.name for line in chart.lines] == ["list", "ip", "rctr"]
-        assert chart.places[-1] == "∞"
-        none = [{**row, "value": None} for row in evaluation(clips=(1.0, math.inf))]
-        assert "<svg" in fc.Evaluation(tuple(none), tuple(none[0])).plot().svg()
 
     def test_segments_are_rows_of_one_chart(self):
         one, other = evaluation(country="DE"), evaluation(country="NL")
@@ -133,33 +111,8 @@ def test_examination_is_a_line_with_intervals_and_1_over_k():
     assert list(line.ys) == [1, 0.5, 0.4, None]
     assert list(line.lows) == [1, 0.45, 0.3, None]
     assert list(usual.ys) == [1, 1 / 2, 1 / 3, 1 / 4]
-    chart = plot_of(examination(segments=("phone", "desktop"), name="slot"))
+    chart = plot_of(examination(segments=("phone", "desktop")))
     assert [line.name for line in chart.lines] == ["phone", "desktop"]
-    assert chart.head == ("slot", "examination")
-
-
-class TestOptimized:
-    def test_dots_of_production_the_naive_and_the_honest_value(self):
-        chart = rows_of(optimized())
-        assert [row.name for row in chart.rows] == ["production", "naive", "honest"]
-        assert values(chart) == [[0.5], [0.6], [0.55]]
-        assert chart.rows[2].spans[0][:3] == (0.55, 0.52, 0.58)
-        expected = {"0.5000", "0.6000   +20.0%", "0.5500   +10.0%", "+6.00% to +14.0%", "better"}
-        assert expected == set(said(chart))
-        assert chart.remark == "half of the sure gain: 1 of 8 contexts"
-
-    def test_what_cannot_be_said_is_not_drawn(self):
-        same: dict[str, Any] = {"value": 0.5, "naive": 0.5}
-        unchanged = rows_of(optimized([(3, 0, 10.0, 0.0)], judged=False, **same))
-        assert unchanged.remark == "nothing is changed: production stays everywhere"
-        assert values(unchanged) == [[0.5], [0.5], [0.5]]
-        unjudged = rows_of(optimized(judged=False))
-        assert values(unjudged) == [[0.5], [0.6], []]
-        assert "not judged by records of its own" in said(unjudged)
-        none: dict[str, Any] = dict.fromkeys(
-            ("value", "low", "high", "lift_low", "lift_high", "verdict")
-        )
-        assert any(text.startswith("no answer") for text in said(rows_of(optimized(**none))))
 
 
 @pytest.mark.parametrize("make", EVERY)

@@ -1,7 +1,7 @@
 """The best policy of every context, from its counts, within constraints.
 
-What a policy is worth is linear in the probability of each item at each position, or of each list:
-the click rate of the cell, times how much the cell is exposed, lowered by its errors.
+What a policy is worth is linear in the probability of each item at each position: the click rate of
+the cell, times how much the cell is exposed, lowered by its errors.
 
 By the ladder, what was never shown at a position has a rate too, from the rungs below, and the rate
 α of an item leans on how production places it (`learn.prior`). A rate r of a cell with n records,
@@ -134,8 +134,6 @@ class Constraints:
         pinned: by context, the item at a position.
         banned: items that are shown nowhere.
         banned_in: by context, items that are not shown there.
-        groups: items, and the least share of the slots that they get in every context which has
-            any of them.
         max_change: the share of the slots that may differ from production's.
         deterministic: whether a context has one list.
         min_shown: how often a cell must have been shown to be used.
@@ -145,39 +143,29 @@ class Constraints:
     pinned: Mapping[Hashable, Mapping[int, Hashable]] = field(default_factory=dict)
     banned: frozenset[Hashable] = frozenset()
     banned_in: Mapping[Hashable, frozenset[Hashable]] = field(default_factory=dict)
-    groups: tuple[tuple[frozenset[Hashable], float], ...] = ()
     max_change: float | None = None
     deterministic: bool = False
     min_shown: float = 0.0
     fallback: bool = True
 
-    @property
-    def by_share(self) -> bool:
-        """Whether probabilities are constrained, which only the linear program can do."""
-        return bool(self.groups) or self.max_change is not None
-
-    def limits(self, one: Counts, depth: int) -> tuple[Limits, tuple[int, ...]]:
-        """What these are in one context, but for `min_shown`; and the positions that are pinned."""
-        shown, groups = one.n[:, :depth], []
-        pinned: Mapping[int, Hashable] = {}
+    def limits(self, one: Counts, depth: int) -> Limits:
+        """What these are in one context, but for `min_shown`."""
+        shown = one.n[:, :depth]
         forbidden = np.zeros(shown.shape, dtype=np.bool_)
-        if self.pinned or self.banned or self.banned_in or self.groups:
+        if self.pinned or self.banned or self.banned_in:
             context, items = one.contexts[0].as_py(), one.items.to_pylist()
 
             def among(wanted: Collection[Hashable]) -> Bools:
                 return np.fromiter((item in wanted for item in items), np.bool_, len(items))
 
             forbidden[among(self.banned | self.banned_in.get(context, frozenset()))] = True
-            pinned = self.pinned.get(context, {})
-            for position, item in pinned.items():
+            for position, item in self.pinned.get(context, {}).items():
                 row = among({item})
                 others = np.where(row, forbidden[:, position - 1], True)
                 forbidden[row] = True
                 forbidden[:, position - 1] = others
-            groups = [(among(wanted), least) for wanted, least in self.groups]
         near = None if self.max_change is None else (shown / one.records, self.max_change)
-        members = tuple((of, least) for of, least in groups if of.any())
-        return Limits(forbidden, members, near, self.deterministic), tuple(pinned)
+        return Limits(forbidden, near, self.deterministic)
 
 
 class BestPolicy(NamedTuple):
@@ -205,7 +193,7 @@ class Solver:
     """Finds the best policy of every context.
 
     Attributes:
-        cell: of the estimator that policies are chosen by: "list", "item" or "ip".
+        by_position: whether the estimator that policies are chosen by has cells by position.
         theta: Shape (D,): θ_1, θ_2, …, as deep as lists are made.
         q: Shape (D,): how much each position exposes an item, θ_k p_k.
         ladder: the ladder's rates; None for an estimator of the paper.
@@ -213,17 +201,15 @@ class Solver:
             as those of a few lucky records are known to no standard error.
         constraints: what policies must keep to.
         folds: how many there are; if 2, policies are chosen without each of them too.
-        by_list: whether lists are to choose from, rather than every order of the items.
     """
 
-    cell: str
+    by_position: bool
     theta: Floats
     q: Floats
     ladder: LadderRates | None
     pessimism: float
     constraints: Constraints
     folds: int
-    by_list: bool
 
     def __call__(self, counts: Counts) -> tuple[pa.Table, pa.Table, pa.Table, int]:
         """The policies of some contexts.
@@ -312,7 +298,7 @@ class Solver:
         return rates, choices, (context, lists, masses)
 
     def values(self, one: Counts, rates: ItemRates | None) -> tuple[Floats, Floats]:
-        """What each slot (items before positions), or each list, is worth and is estimated to earn.
+        """What each slot (items before positions) is worth and is estimated to earn.
 
         Returns:
             Shape (V,): after pessimism; and before it.
@@ -322,27 +308,16 @@ class Solver:
         if rates is not None:
             rate, variance, step = (of[:, :depth].ravel() for of in rates[:3])
             worth = theta * (rate - self.pessimism * (np.sqrt(variance) + step))
-            rate = rate * theta
-        elif self.cell == "list":
-            rate, se = ratio(one.list_c @ self.theta, one.list_n), one.list_c @ self.theta**2
-            se = ratio(np.sqrt(se), one.list_n)
-            return np.maximum(rate - self.pessimism * se, 0.0), rate
-        else:
-            n, c = one.n[:, :depth].ravel(), one.c[:, :depth].ravel()
-            cell = np.arange(len(n)) if self.cell == "ip" else np.arange(len(n)) // depth
-            size, amount = int(cell.max(initial=-1)) + 1, np.tile(self.q, count)
-            exposed = sums(cell, amount * n, size)
-            rate = ratio(sums(cell, c * theta, size), exposed)
-            se = ratio(np.sqrt(sums(cell, c * theta**2, size)), exposed)
-            # What is worth less than nothing is worth nothing: it need not be shown to be counted.
-            worth = np.maximum(rate - self.pessimism * se, 0.0)[cell] * amount
-            rate = rate[cell] * amount
-        if not self.by_list:
-            return worth, rate
-        which, position = np.nonzero(one.lists != EMPTY)
-        slot = one.lists[which, position] * depth + position
-        size = len(one.lists)
-        return sums(which, worth[slot], size), sums(which, rate[slot], size)
+            return worth, rate * theta
+        n, c = one.n[:, :depth].ravel(), one.c[:, :depth].ravel()
+        cell = np.arange(len(n)) if self.by_position else np.arange(len(n)) // depth
+        size, amount = int(cell.max(initial=-1)) + 1, np.tile(self.q, count)
+        exposed = sums(cell, amount * n, size)
+        rate = ratio(sums(cell, c * theta, size), exposed)
+        se = ratio(np.sqrt(sums(cell, c * theta**2, size)), exposed)
+        # What is worth less than nothing is worth nothing: it need not be shown to be counted.
+        worth = np.maximum(rate - self.pessimism * se, 0.0)[cell] * amount
+        return worth, rate[cell] * amount
 
     def best(self, one: Counts, rates: ItemRates | None) -> BestPolicy:
         """The best policy of a context, or that production stays."""
@@ -351,40 +326,32 @@ class Solver:
         production = float(np.sum(one.c[:, :depth] @ self.theta)) / records
         none = np.empty((0, depth), np.int64), np.empty(0)
         stays = BestPolicy(*none, production, production, production, IMPOSSIBLE)
-        limits, pinned = rules.limits(one, depth)
+        limits = rules.limits(one, depth)
         # Production may stay if it keeps to the constraints itself.
         may_stay = rules.fallback and not shown[limits.forbidden].any()
-        for members, least in limits.groups:
-            may_stay &= bool(shown[members].sum() >= least * shown.sum() - _TINY)
-        if rules.min_shown and self.cell != "list":  # of lists, the lists are counted
-            often = shown if self.cell == "ip" else shown.sum(axis=1, keepdims=True)
+        if rules.min_shown:
+            often = shown if self.by_position else shown.sum(axis=1, keepdims=True)
             limits.forbidden[...] |= often < rules.min_shown
         worth, rate = self.values(one, rates)
         forbidden = limits.forbidden
-        if self.by_list:
-            policy = self._of_lists(one, worth, limits, pinned)
-        elif rules.by_share:
+        if rules.max_change is None:
+            allowed = ~forbidden if forbidden.any() else None
+            lists, masses = assign(worth.reshape(forbidden.shape), allowed)[None], np.ones(1)
+        else:
             bound = self._bound(worth, limits)
             if bound is not None and may_stay and bound <= production + _TINY:
                 return stays._replace(why=UNSURE)
             h = None if bound is None else program(worth, limits)
-            policy = None if h is None else decode(h)
-        else:
-            allowed = ~forbidden if forbidden.any() else None
-            policy = assign(worth.reshape(forbidden.shape), allowed)[None], np.ones(1)
-        if policy is None:
-            return stays
-        lists, masses = policy
+            if h is None:
+                return stays
+            lists, masses = decode(h)
         # Lists with holes that production has not, for want of what was seen, are none.
         most = min(depth, len(one.n))
         full = one.n[:, :most].sum(axis=0) >= records - _TINY
         if full.all() and np.any(np.sum(lists != EMPTY, axis=1) < most):
             return stays
         h = marginals(lists, masses, len(forbidden))
-        v = h.ravel()
-        if self.by_list:  # which of them were chosen
-            v = (one.lists[:, None] == lists).all(axis=2) @ masses
-        naive, sure = float(rate @ v), float(worth @ v)
+        naive, sure = float(rate @ h.ravel()), float(worth @ h.ravel())
         if self.ladder and rates and not (may_stay and sure <= production + _TINY):
             weight = np.zeros(one.n.shape)
             weight[:, :depth] = h * self.theta
@@ -408,29 +375,6 @@ class Solver:
         gain = worth.reshape(shape)
         best = marginals(assign(gain, allowed)[None], np.ones(1), shape[0])
         return float(np.sum(best * gain))
-
-    def _of_lists(
-        self, one: Counts, worth: Floats, limits: Limits, pinned: tuple[int, ...]
-    ) -> tuple[Ints, Floats] | None:
-        """Of the lists of a context, those chosen and their masses."""
-        filled = one.lists != EMPTY
-        bad = filled & limits.forbidden[one.lists, np.arange(one.lists.shape[1])]
-        free = one.offered & ~bad.any(axis=1)
-        for position in pinned:  # all else is forbidden there
-            free &= filled[:, position - 1]
-        if self.cell == "list":
-            free &= one.list_n >= self.constraints.min_shown
-        lists, worth = one.lists[free], worth[free]
-        if not len(lists):
-            return None
-        if not self.constraints.by_share:
-            return lists[[np.argmax(worth)]], np.ones(1)
-        masses = program(worth, limits, lists)
-        if masses is None:
-            return None
-        order = np.argsort(-masses, kind="stable")
-        order = order[masses[order] > 0]
-        return lists[order], masses[order] / masses[order].sum()
 
 
 def _table(counts: Counts, contexts: pa.Array, pairs: Ints, mass: Floats) -> pa.Table:

@@ -15,11 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import (
-    EMPTY,
     Batch,
     Batches,
-    Bools,
-    Coding,
     Floats,
     Ints,
     decode,
@@ -27,11 +24,9 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.batches.arrays import starts_of
-from foreclick.batches.batch import paired
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
 from foreclick.logs import N
-from foreclick.policies import Policy
 from foreclick.tallies.base import FEW_PERIODS
 
 ALL = -1  # The fold of policies that are chosen from all records
@@ -58,8 +53,6 @@ class Counts:
         lists: Shape (M, D): pairs, `EMPTY` where nothing is shown.
         list_context: Shape (M,), rising.
         list_n: Shape (F, M): how many records show the list.
-        list_c: Shape (F, M, D): their clicks; (F, 0, D) if lists are not to choose from.
-        offered: Shape (M,): which lists may be chosen; the others only have clicks.
         rows: how many rows of the log these are.
         first: the number of the first context among all contexts of the log.
     """
@@ -73,8 +66,6 @@ class Counts:
     lists: Ints
     list_context: Ints
     list_n: Floats
-    list_c: Floats
-    offered: Bools
     rows: int
     first: int
 
@@ -83,23 +74,15 @@ class Counts:
         """Shape (X + 1,): where the pairs of each context begin."""
         return starts_of(self.pair_context, len(self.contexts))
 
-    @cached_property
-    def list_starts(self) -> Ints:
-        """Shape (X + 1,): where the lists of each context begin."""
-        return starts_of(self.list_context, len(self.contexts))
-
     def without(self, fold: int) -> Counts:
         """The counts of the records outside of a fold, without the axis of folds; or of `ALL`."""
         used = np.arange(len(self.records)) != fold
-        names = ("n", "c", "records", "list_n", "list_c")
+        names = ("n", "c", "records", "list_n")
         return replace(self, **{name: getattr(self, name)[used].sum(axis=0) for name in names})
 
     def only(self, context: int) -> Counts:
-        """One of the contexts, after `without`; its pairs are numbered from 0."""
-        pairs, lists = (
-            slice(*starts[context : context + 2]) for starts in (self.pair_starts, self.list_starts)
-        )
-        shown = self.lists[lists]
+        """The pairs of one of the contexts, after `without`; lists are those of all."""
+        pairs = slice(*self.pair_starts[context : context + 2])
         return replace(
             self,
             contexts=self.contexts.slice(context, 1),
@@ -108,11 +91,6 @@ class Counts:
             n=self.n[pairs],
             c=self.c[pairs],
             records=self.records[context : context + 1],
-            lists=np.where(shown == EMPTY, EMPTY, shown - pairs.start),
-            list_context=np.zeros(len(shown), np.int64),
-            list_n=self.list_n[lists],
-            list_c=self.list_c[lists],
-            offered=self.offered[lists],
         )
 
 
@@ -159,37 +137,29 @@ class FoldedLog:
 
         return batch.cached("fold seeds", make)
 
-    def portions(self, given: Policy | None = None) -> Iterator[tuple[Batch, Ints, Bools, int]]:
+    def portions(self) -> Iterator[tuple[Batch, Ints, int]]:
         """The log, some whole contexts after others.
-
-        Args:
-            given: lists that are added to those of the log.
 
         Yields:
             A batch, in which rows whose records are divided stand twice; the fold of each row,
-            shape (R,); which lists may be chosen, shape (L,): those given, or all; and how many
-            contexts the log has before the batch.
+            shape (R,); and how many contexts the log has before the batch.
         """
         before = 0
         for whole in self.batches:
-            batch, offered = whole, np.ones(len(whole.lists), dtype=np.bool_)
-            if given is not None:
-                batch, offered = with_lists(whole, given)
+            batch = whole
             fold: Ints = np.zeros(len(batch.n), dtype=np.int64)
             if self.by == "record":
                 row, fold, n = dealt_at_random(batch.n, self.seeds(batch))
                 batch = batch.take(row, n)
             elif self.by is not None:  # one period after the other goes to the next fold
                 fold = batch.clusters[self.by] % self.count  # type: ignore[index]
-            starts = batch.context_lists
             for first, last in batch.portions(SLOTS):
                 rows = slice(*np.searchsorted(batch.row_context, [first, last]))
-                lists = slice(starts[first], starts[last])
-                yield batch.between(first, last), fold[rows], offered[lists], before + first
+                yield batch.between(first, last), fold[rows], before + first
             before += whole.context_count
 
     def __iter__(self) -> Iterator[Batch]:
-        for part, fold, _, first in self.portions():
+        for part, fold, first in self.portions():
             split = part.split(fold, self.count)
             number = first + (split.context_value - part.context_value[0]).astype(np.int64)
             yield replace(
@@ -199,19 +169,15 @@ class FoldedLog:
                 stratum=np.zeros_like(split.stratum),
             )
 
-    def counts(
-        self, reward: str, depth: int, *, by_list: bool = False, given: Policy | None = None
-    ) -> Iterator[Counts]:
+    def counts(self, reward: str, depth: int) -> Iterator[Counts]:
         """The counts of the log, some contexts at a time.
 
         Args:
             reward: whose clicks are counted.
             depth: D, how many positions the metric counts.
-            by_list: whether the clicks of lists are counted too.
-            given: lists to choose from, beside those of the log.
         """
         folds = self.count
-        for batch, fold, offered, first in self.portions(given):
+        for batch, fold, first in self.portions():
 
             def by_fold(of: Ints, group: Ints, values: Floats, count: int) -> Floats:
                 """Shape (F, count): the sums of values by fold and group."""
@@ -227,11 +193,6 @@ class FoldedLog:
             clicks, click_fold = entries.value * batch.n[entries.row], fold[entries.row]
             slots = batch.pair_count * batch.depth
             c = by_fold(click_fold, batch.earned_slot(entries), clicks, slots + 1)[:, :slots]
-            list_c = np.zeros((folds, 0))
-            if by_list:
-                at = number[batch.row_list[entries.row]] * depth + entries.position
-                some = entries.position < depth
-                list_c = by_fold(click_fold[some], at[some], clicks[some], len(lists) * depth)
             contexts = batch.context_count
             yield Counts(
                 contexts=batch.contexts.take(pa.array(batch.context_value)),
@@ -243,8 +204,6 @@ class FoldedLog:
                 lists=batch.lists[lists, :depth],
                 list_context=batch.list_context[lists],
                 list_n=np.stack([sums(number, of, len(lists)) for of in list_n]),
-                list_c=list_c.reshape(folds, -1, depth),
-                offered=sums(number, offered, len(lists)) > 0,
                 rows=len(batch.n),
                 first=first,
             )
@@ -286,37 +245,3 @@ def dealt_at_random(n: Floats, seed: Ints) -> tuple[Ints, Ints, Floats]:
     counts[np.arange(len(n)), last] += n - whole
     row, fold = np.nonzero(counts)
     return row, fold, counts[row, fold]
-
-
-def with_lists(batch: Batch, policy: Policy) -> tuple[Batch, Bools]:
-    """A batch with the lists of a policy among its own, though it has no records of them.
-
-    Returns:
-        The batch, and which of its lists are the policy's, shape (L,).
-    """
-    view = Coding(batch, batch.depth).view
-    given = policy.list_rows(view)
-    order = pc.sort_indices(view.values)
-    rank = np.full(len(order) + 1, EMPTY)  # the last is that of no item
-    rank[np.asarray(order)] = np.arange(len(order))
-    logged = np.where(batch.lists == EMPTY, EMPTY, batch.pair_item[batch.lists])
-    items = rank[np.concatenate([logged, given.items])]
-    context = np.concatenate([batch.list_context, given.context])
-    keys, first, number = np.unique(
-        np.column_stack([context, items]), axis=0, return_index=True, return_inverse=True
-    )
-    number = number.ravel()
-    offered = np.zeros(len(keys), dtype=np.bool_)
-    offered[number[len(batch.lists) :]] = True
-    pair_context, pair_item, lists = paired(context[first], items[first], len(order))
-    extended = replace(
-        batch,
-        items=view.values.take(order),
-        pair_context=pair_context,
-        pair_item=pair_item,
-        lists=lists,
-        list_context=context[first],
-        row_list=number[: len(batch.lists)][batch.row_list],
-        cache={},
-    )
-    return extended, offered

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from foreclick.batches import Floats, count_periods, sums
 from foreclick.engines import write_rows
@@ -17,7 +16,6 @@ from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.inference import margins, sample_size
-from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.result import as_lists
 from foreclick.optimization.traffic import Arms, Traffic, read_arms
@@ -34,8 +32,8 @@ from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 from foreclick.words import about, number_of
 
-SHARE = 0.1
-"""The share of all traffic that is shown the candidate, by default."""
+SHARE, MAX_SHARE = 0.1, 0.5
+"""Of all traffic, the share that is shown the candidate by default; the most of any context."""
 
 ROWS = 10
 """Contexts that have a row of their own; the others are summed up."""
@@ -70,10 +68,6 @@ class Explored(Result):
             `Lists.serving`, and log the propensities.
         production: what production shows, to compare the candidate with: `evaluate(new_log,
             candidate, baseline=explored.production, estimators="list")`.
-        test: the A/B test that would follow: records in each half, and days with all the traffic,
-            without and with the predictions of this log as a covariate (CUPED).
-        predictions: an Arrow table, by context: what production and the candidate are predicted to
-            earn a record. `production` is the covariate.
         evaluation: the estimate of the candidate by the log that is there.
         names: what the columns of the log are called, by their roles.
     """
@@ -85,8 +79,6 @@ class Explored(Result):
     effect: float = field(kw_only=True)
     policy: Lists = field(kw_only=True, compare=False)
     production: Lists = field(kw_only=True, compare=False)
-    test: Result = field(kw_only=True)
-    predictions: pa.Table = field(kw_only=True, compare=False)
     evaluation: Evaluation = field(kw_only=True)
     names: Names = field(default_factory=dict, kw_only=True, compare=False)
 
@@ -114,15 +106,14 @@ def explore(
     days: float | None = None,
     power: float = 0.8,
     confidence: float = 0.95,
-    max_share: float = 0.5,
-    production: PolicyLike | None = None,
     missing: Literal["error", "production"] = "error",
 ) -> Explored:
     """How much traffic, in which contexts and for how long, until a candidate's change is detected.
 
-    A share ε_x of the requests of each context is shown the candidate, the others what production
-    shows, by chance and with logged propensities. After n records the change V(h) − V(π) has, by
-    the influence of records on the estimator `list`, which assumes no click model,
+    A share ε_x of the requests of each context, at most a half, is shown the candidate, the others
+    what production shows in the log, by chance and with logged propensities. After n records the
+    change V(h) − V(π) has, by the influence of records on the estimator `list`, which assumes no
+    click model,
 
         se² = 1/n Σ_x q_x (v_x + (Δ_x − Δ)²),    v_x = Σ_A (h − π)² s_A² / (π + ε_x (h − π))
 
@@ -139,10 +130,7 @@ def explore(
             much as it takes.
         days: how long it may take. By default, as long as it takes.
         power: how often such a change is detected.
-        max_share: the share of a single context's traffic that may be shown the candidate.
         confidence: of the interval that detects it.
-        production: the policy that is in production; by default, the lists of the log, as often as
-            it shows them.
         missing: what contexts without a list of the candidate count as: "error" or "production".
 
     Examples:
@@ -168,10 +156,7 @@ def explore(
             "cannot be shown. Give whole lists with their probabilities, Lists(…)."
         )
     now = evaluate(tally, policy, metrics=metric, missing=missing, confidence=confidence)
-    shown: Policy = Observed(tally)
-    if production is not None:
-        shown = as_policy(production, tally.names, "production")
-    arms = read_arms(tally, policy, shown, metric)
+    arms = read_arms(tally, policy, Observed(tally), metric)
     per_day = None
     if tally.shape.period and (periods := count_periods(tally)):
         per_day = float(arms.n.sum()) / periods
@@ -181,7 +166,7 @@ def explore(
             "period. Read it with period=."
         )
     allowed = None if days is None or per_day is None else days * per_day
-    traffic, goal = arms.traffic(max_share), min_effect * arms.mean
+    traffic, goal = arms.traffic(MAX_SHARE), min_effect * arms.mean
     margin, q = margins(confidence, power), traffic.weight
     change = np.where(traffic.differs > 0, arms.candidate - arms.production, 0.0)
     between = float(q @ (change - q @ change) ** 2)
@@ -193,7 +178,7 @@ def explore(
     if allowed is None or share is not None:
         shares = traffic.best(SHARE if share is None else share)
     else:  # the least traffic that is enough
-        low, high = 0.0, max_share
+        low, high = 0.0, MAX_SHARE
         for _ in range(_STEPS):
             middle = (low + high) / 2
             enough = sample_size(variance(traffic.best(middle)), goal, margin) <= allowed
@@ -204,7 +189,7 @@ def explore(
     effect = margin * se / arms.mean if arms.mean else math.inf
     duration = None if per_day is None else records / per_day
     total = float(q @ shares)
-    test = _ab_test(arms, goal, margin, _design_effect(tally, policy, metric), per_day)
+    test = sample_size(_ab_test_variance(arms, tally, policy, metric), goal, margin)
     rows = _rows(arms, traffic, change, shares, records)
     if not traffic.differs.any():
         title = "The candidate shows what production shows: there is nothing to explore."
@@ -221,11 +206,10 @@ def explore(
             f"of {effect:.2%} in {metric.name} from none, {power:.0%} of the time at "
             f"{confidence:.0%} confidence{later}."
         )
-    predicted = {CONTEXT: arms.contexts, "production": arms.production, "candidate": arms.candidate}
     return Explored(
         rows,
         tuple(rows[0]),
-        (*notes, *_notes(now, q, shares, records, test)),
+        (*notes, *_notes(now, q, shares, records, test, per_day)),
         title,
         share=total,
         days=duration,
@@ -234,8 +218,6 @@ def explore(
         effect=effect,
         policy=Lists(arms.mixed(shares)),
         production=Lists(arms.mixed(np.zeros(len(shares)))),
-        test=test,
-        predictions=pa.table(predicted),
         evaluation=now,
         names=tally.names,
     )
@@ -272,50 +254,26 @@ def _rows(
     return tuple(dict(zip(columns, values, strict=True)) for values in rows)
 
 
-def _design_effect(tally: Tally, policy: Policy, metric: Metric) -> float:
-    """How much more the mean varies from user to user than independent records would; 1 without."""
-    variances = []
+def _ab_test_variance(arms: Arms, tally: Tally, policy: Policy, metric: Metric) -> float:
+    """Of the difference of two means, times the records of a half; users are never divided."""
+    q = arms.n / arms.n.sum()
+    moved = arms.candidate - float(q @ arms.candidate)
+    variance = arms.variance + float(q @ (arms.candidate_noise + moved**2))
+    # How much more a mean varies from user to user than independent records would.
+    of_mean = []
     kinds: tuple[Clusters, ...] = ("unit", "record") if tally.shape.unit else ()
     for kind in kinds:
         estimators = parse_estimators("rcm")
         question = Question([policy], estimators, (metric,), "production", clusters=(kind,))
         (mean,) = estimate(tally, question).of_candidate(0)
-        variances.append(float(mean.covariance[1, 1]) if mean.has_variance else 0.0)
-    return max(variances[0] / variances[1], 1.0) if variances and variances[1] else 1.0
-
-
-def _ab_test(
-    arms: Arms, goal: float, margin: float, design_effect: float, per_day: float | None
-) -> Result:
-    """Records in each half of an A/B test, without and with predictions as a covariate.
-
-    The covariate g is what production is predicted to earn in the context of a request, which no
-    half can change. Of the reward of a record, f − β (g − ḡ) is left, with the β that leaves least.
-    """
-    q = arms.n / arms.n.sum()
-    moved = arms.candidate - float(q @ arms.candidate)
-    variance = arms.variance + float(q @ (arms.candidate_noise + moved**2))
-    g = arms.production - float(q @ arms.production)
-    explained = float(q @ (g * (g + moved))) ** 2 / (2 * float(q @ g**2)) if g.any() else 0.0
-    rows: list[dict[str, Value]] = []
-    for name, left in (("difference of means", variance), ("CUPED", variance - explained)):
-        size = sample_size(design_effect * left, goal, margin)
-        rows.append(
-            {
-                "test": name,
-                "variance": left / 2,
-                "reduction": 1 - left / variance if variance else 0.0,
-                "records": size if math.isinf(size) else math.ceil(size),
-                "days": None if per_day is None else 2 * size / per_day,
-            }
-        )
-    return Result(tuple(rows), tuple(rows[0]))
+        of_mean.append(float(mean.covariance[1, 1]) if mean.has_variance else 0.0)
+    return variance * (max(of_mean[0] / of_mean[1], 1.0) if of_mean and of_mean[1] else 1.0)
 
 
 def _notes(
-    now: Evaluation, q: Floats, shares: Floats, records: float, test: Result
+    now: Evaluation, q: Floats, shares: Floats, records: float, test: float, per_day: float | None
 ) -> Iterator[str]:
-    """What else should be known."""
+    """What else should be known; `test` is how many records each half of an A/B test needs."""
     if now["verdict"][0] in (BETTER, WORSE):
         yield f"The log tells already, if its click model holds. {now.verdicts[0]}"
     used = shares > 0
@@ -332,14 +290,10 @@ def _notes(
             f"will show the candidate less than {_FEW} times each, too seldom for a mean of their "
             "own. Evaluate with logging='propensity' if that is much."
         )
-    plain, less = test.to_dicts()
-    if math.isfinite(plain["records"]):
-        days = "" if plain["days"] is None else f" ({_days(plain['days'])} with all the traffic)"
-        yield (
-            f"An A/B test of the same promise needs {plain['records']:,} records in each half"
-            f"{days}; {less['records']:,} with the predictions of this log as a covariate (CUPED), "
-            f"which takes off {less['reduction']:.0%} of the variance."
-        )
+    if math.isfinite(test):
+        days = "" if per_day is None else f" ({_days(2 * test / per_day)} with all the traffic)"
+        size = f"{math.ceil(test):,} records in each half{days}"
+        yield f"An A/B test that detects as much needs {size}."
 
 
 def _days(value: float) -> str:

@@ -1,8 +1,8 @@
 """The list, or the policy, of one context that is worth most, and the lists of a policy.
 
 Without constraints on probabilities the best policy is one list, an assignment of items to
-positions; within them it is a linear program over the probability of each item at each position, or
-of each of some lists. All positions are filled whenever there are items enough.
+positions; within them it is a linear program over the probability of each item at each position.
+All positions are filled whenever there are items enough.
 
 References:
     G. Birkhoff, "Tres observaciones sobre el algebra lineal", Univ. Nac. Tucumán Rev. A 5 (1946):
@@ -43,33 +43,28 @@ class Limits:
     Attributes:
         forbidden: Shape (L, K): which items must not be where. A banned item is forbidden
             everywhere; of a pinned one, all else in its row and in its column is.
-        groups: Each has members, shape (L,), and the least share of all slots that they get.
         near: Production's marginals, shape (L, K), and the share of slots that may differ from
             them: Σ (h − production)⁺ ≤ share · K.
         whole: One list only, all the time.
     """
 
     forbidden: Bools
-    groups: tuple[tuple[Bools, float], ...] = ()
     near: tuple[Floats, float] | None = None
     whole: bool = False
 
 
-def program(worth: ArrayLike, limits: Limits, lists: Ints | None = None) -> Floats | None:
+def program(worth: ArrayLike, limits: Limits) -> Floats | None:
     """The policy that is worth most within limits.
 
-    What is chosen, v, is the probability of every item at every position (as many positions are
-    filled as the forbidden slots allow), or of every list if some are given.
+    What is chosen is the probability of every item at every position. As many positions are filled
+    as the forbidden slots allow.
 
     Args:
-        worth: Shape (V,): what each is worth. V is L · K, items before positions, or the number of
-            lists.
+        worth: Shape (L · K,): what each slot is worth, items before positions.
         limits: What the policy must keep to.
-        lists: Shape (m, K): items by index, `EMPTY` (-1) for a hole.
 
     Returns:
-        The marginals, shape (L, K), or the masses of the lists, shape (m,); None if no policy
-        keeps to the limits.
+        The marginals, shape (L, K); None if no policy keeps to the limits.
 
     Examples:
         >>> banned = Limits(forbidden=np.array([[True, True], [False, False], [False, False]]))
@@ -80,24 +75,14 @@ def program(worth: ArrayLike, limits: Limits, lists: Ints | None = None) -> Floa
     from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
 
     gain, (items, positions) = np.asarray(worth, dtype=np.float64), limits.forbidden.shape
-    # The matrix that makes marginals, items before positions, of v; and rows that v keeps to.
-    if lists is None:
-        slots = sparse.eye_array(items * positions, format="csr")
-        filled = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0))
-        rows: list[_Rows] = [
-            (sparse.kron(sparse.eye_array(items), np.ones((1, positions))), -np.inf, 1.0),
-            (sparse.kron(np.ones((1, items)), sparse.eye_array(positions)), -np.inf, 1.0),
-            (sparse.csr_array(np.ones((1, items * positions))), filled, filled),
-        ]
-    else:
-        which, position = np.nonzero(lists != EMPTY)
-        slot, size = lists[which, position] * positions + position, (items * positions, len(lists))
-        slots = sparse.csr_array((np.ones(len(slot)), (slot, which)), shape=size)
-        rows = [(sparse.csr_array(np.ones((1, len(lists)))), 1.0, 1.0)]
-    for members, least in limits.groups:
-        theirs = sparse.csr_array(np.repeat(members, positions)[None].astype(np.float64))
-        rows.append((theirs @ slots, least * positions, np.inf))
-    top, chosen = np.where(slots.T @ limits.forbidden.ravel() > 0, 0.0, 1.0), slots.shape[1]
+    slots, count = sparse.eye_array(items * positions, format="csr"), items * positions
+    filled = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0))
+    rows: list[_Rows] = [
+        (sparse.kron(sparse.eye_array(items), np.ones((1, positions))), -np.inf, 1.0),
+        (sparse.kron(np.ones((1, items)), sparse.eye_array(positions)), -np.inf, 1.0),
+        (sparse.csr_array(np.ones((1, count))), filled, filled),
+    ]
+    top = np.where(limits.forbidden.ravel(), 0.0, 1.0)
     if limits.near is not None:
         # Slots that stay as in production, min(h, π), are numbers of their own, and earn nothing.
         shown = np.flatnonzero(limits.near[0])
@@ -107,15 +92,13 @@ def program(worth: ArrayLike, limits: Limits, lists: Ints | None = None) -> Floa
             for matrix, low, high in rows
         ]
         stays = sparse.hstack([slots[shown], -sparse.eye_array(len(shown))])
-        differ = np.append(slots.sum(axis=0), np.full(len(shown), -1.0))
+        differ = np.append(np.ones(count), np.full(len(shown), -1.0))
         rows = [(stays, 0.0, np.inf), *rows]
         rows.append((sparse.csr_array(differ[None]), -np.inf, limits.near[1] * positions))
         gain = np.append(gain, np.zeros(len(shown)))
         top = np.append(top, limits.near[0].ravel()[shown])
-    x = _maximise(gain, top, rows, whole=chosen if limits.whole else 0)
-    if x is None:
-        return None
-    return x[:chosen].reshape(items, positions) if lists is None else x[:chosen]
+    x = _maximise(gain, top, rows, whole=count if limits.whole else 0)
+    return None if x is None else x[:count].reshape(items, positions)
 
 
 def _maximise(gain: Floats, top: Floats, rows: list[_Rows], whole: int = 0) -> Floats | None:

@@ -17,18 +17,17 @@ from foreclick.estimate.fitting import production_covariance, production_prior
 from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
 from foreclick.learn.curves import with_curves
 from foreclick.learn.trend import ITEMS_CHANGE, drift_of
-from foreclick.logs import CONTEXT, ITEM, numbered, read_log
+from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.choice import Constraints, LadderRates, Solver
 from foreclick.optimization.counts import FoldedLog
 from foreclick.optimization.result import Chosen, Optimized, summary
 from foreclick.options import verb, worker_count
-from foreclick.policies import Lists, Observed
+from foreclick.policies import Lists
 from foreclick.progress import working
 from foreclick.question import check_metrics
 from foreclick.questions.answers import Evaluation
 from foreclick.questions.evaluate import evaluate
-from foreclick.rules import PART
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, settle
 from foreclick.words import did_you_mean
@@ -48,8 +47,6 @@ def optimize(
     max_change: float | None = None,
     pinned: TableLike | None = None,
     banned: Iterable[Hashable] | TableLike | None = None,
-    at_least: Iterable[tuple[Iterable[Hashable], float]] = (),
-    lists: TableLike | None = None,
     deterministic: bool = False,
     judge: EstimatorLike | None = "ladder",
 ) -> Optimized:
@@ -66,22 +63,17 @@ def optimize(
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         metrics: what is to be large. Lists are as long as it counts, or as those of the log.
         estimators: "ladder-ip" (which other ladders stand for too: the best list is found by what
-            an item earns at a position), or one of the paper's with a cell of items, positions or
-            lists: "ip", "item", "pbm", "list", or a `ClickModel` of that kind.
+            an item earns at a position), or one of the paper's with a cell of items and positions:
+            "ip", "item", "pbm", or a `ClickModel` of that kind.
         pessimism: by how many standard errors rates are lowered. A context stays as it is unless
             the new policy is better even so, or production breaks a constraint, for example shows
             what is banned. 0 for the paper's plain optimum, everywhere.
         min_shown: how often an item must have been shown (at the position, if the estimator has
-            cells by position; the list, by "list") to be shown.
+            cells by position) to be shown.
         max_change: the share of a context's slots that may differ from production's, for a careful
             first step.
         pinned: a table of `context`, `item`, `position`: what must be where.
         banned: items that must not be shown; or a table of `context` and `item`.
-        at_least: items and the least share of the slots that they get together, in every context
-            which has any of them: ``[(new_items, 0.1)]``.
-        lists: which lists there are to choose from: "logged" for those of the log, or a table of
-            `context` and `items`; contexts that it leaves out stay as they are. By default, every
-            order of a context's items.
         deterministic: one list a context.
         judge: the estimator of what the policy is worth; None: nothing is held out, and
             `value` is the naive one, which flatters.
@@ -103,26 +95,21 @@ def optimize(
     check_metrics(tally.shape, [metric])
     (by,), assumed = with_curves(tally, [by], [metric])
     depth, folds = min(tally.shape.depth, metric.depth), 1 if judge is None else 2
-    named = _named_constraints(tally, depth, pinned, banned, at_least)
+    named = _named_constraints(tally, depth, pinned, banned)
     constraints = Constraints(*named, max_change, deterministic, min_shown, fallback=pessimism > 0)
-    by_list = lists is not None or (isinstance(by, Weighted) and by.model.over_lists)
-    given = None
-    if lists is not None and not (isinstance(lists, str) and lists == "logged"):
-        given = Observed(read_log(lists, clicks=None))
     with working() as report:
         report("Counting")
         batches = batches_of(tally)
         log_folds = FoldedLog(batches, folds)
-        cell, theta, p, ladder = "ip", np.array(metric.theta[:depth]), (1.0,) * depth, None
+        by_position, theta, p, ladder = True, np.array(metric.theta[:depth]), (1.0,) * depth, None
         if isinstance(by, Ladder):
             fit = production_prior(batches, by, metric.reward)
             ladder = LadderRates(fit, production_covariance(batches, fit))
         else:
-            model, p = by.model, by.model.examined(depth)
-            cell = str(model.cell) if model.over_lists else "ip" if model.pins_position else "item"
+            by_position, p = by.model.pins_position, by.model.examined(depth)
         q = theta * np.array(p)
-        solver = Solver(cell, theta, q, ladder, pessimism, constraints, folds, by_list)
-        counts = log_folds.counts(metric.reward, depth, by_list=by_list, given=given)
+        solver = Solver(by_position, theta, q, ladder, pessimism, constraints, folds)
+        counts = log_folds.counts(metric.reward, depth)
         parts, done = [], 0
         for *tables, rows in pooled(solver, counts, worker_count()):
             parts.append(tables)
@@ -163,10 +150,11 @@ def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | 
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
         return metric, by if by.top == "ip" else Ladder("ip", by.examination)
     cell, clips = by.model.cell, by.clip or (math.inf,)
-    if callable(cell) or cell == "prefix" or not by.model.sees_items or clips != (math.inf,):
+    by_slot = not callable(cell) and not by.model.over_lists and by.model.sees_items
+    if not by_slot or clips != (math.inf,):
         raise ModelError(
-            f"{by.name!r} cannot choose a policy: it needs a cell of 'item', of 'item' and "
-            "'position', or 'list', and no clip. Use 'ladder-ip', 'ip', 'item', 'pbm' or 'list'."
+            f"{by.name!r} cannot choose a policy: it needs a cell of 'item', or of 'item' and "
+            "'position', and no clip. Use 'ladder-ip', 'ip', 'item' or 'pbm'."
         )
     return metric, by
 
@@ -176,9 +164,8 @@ def _named_constraints(
     depth: int,
     pinned: object,
     banned: Any,  # noqa: ANN401 - items, or any table
-    at_least: Iterable[tuple[Iterable[Hashable], float]],
-) -> tuple[Any, Any, Any, Any]:
-    """The first four `Constraints`, which name items; lists have `depth` positions."""
+) -> tuple[Any, Any, Any]:
+    """The first three `Constraints`, which name items; lists have `depth` positions."""
 
     def typed(value: Hashable, column: str) -> Hashable:
         """As the log has it, text or a whole number: otherwise nothing would match."""
@@ -214,11 +201,7 @@ def _named_constraints(
         for row in _rows(banned, (CONTEXT, ITEM)):
             context = typed(row[CONTEXT], CONTEXT)
             banned_in[context] = banned_in.get(context, frozenset()) | {typed(row[ITEM], ITEM)}
-    groups = []
-    for items, share in at_least:
-        PART("at_least", share)
-        groups.append((frozenset(typed(item, ITEM) for item in items), share))
-    return pins, everywhere, banned_in, tuple(groups)
+    return pins, everywhere, banned_in
 
 
 def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:

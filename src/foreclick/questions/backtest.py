@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,7 +28,6 @@ from foreclick.tallies.base import settle
 from foreclick.words import number_of
 
 Weight = Literal["pairs", "records"]
-Block = int | Mapping[Any, Any] | Callable[[Any], Any] | None
 
 USUAL = ("ladder", "list", "ip", "item", "pbm", "rctr")  # the ladder, and those of the paper
 _STEADY = "rctr"  # that nothing changes: every list of a context is worth the same
@@ -166,9 +165,8 @@ def backtest(
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] = USUAL,
     ranks: int | tuple[int, int] | None = None,
-    min_records: float | None = None,
     min_held: float = 0,
-    block: Block = None,
+    block: int = 1,
     forward: bool = False,
     weight: Weight = "pairs",
 ) -> Backtest:
@@ -187,10 +185,8 @@ def backtest(
             many M, ``Weighted("ip", clip=[1, 10, 100])``, cost about as much as one.
         ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
             those that follow them.
-        min_records: only contexts with at least so many records.
         min_held: judge a context in a period only if it has at least so many records there.
-        block: hold out several periods at once: 7 for blocks of seven days, or a mapping or a
-            function from the period to its block.
+        block: how many periods are held out at once: 7 for blocks of seven days.
         forward: predict a period from earlier ones only, as production would have to.
         weight: "pairs" counts every (context, period) alike, as the paper does; "records" by the
             held-out records.
@@ -225,7 +221,7 @@ def backtest(
         forward=forward,
         weight=weight,
         min_held=min_held,
-        contexts=_chosen(batches, ranks, min_records),
+        contexts=_most_frequent(batches, ranks),
     )
     learnt, assumed = with_curves(tally, parse_estimators(estimators), wanted)
     steady = [] if any(e.name == _STEADY for e in learnt) else parse_estimators(_STEADY)
@@ -279,7 +275,7 @@ def backtest(
 # --- what is held out ---------------------------------------------------------------------------
 
 
-def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], float]:
+def _folds(batches: Batches, block: int) -> tuple[list[Any], dict[Any, int], float]:
     """The names of the folds in their order, the fold of each period, and records without one."""
     codes = batches.codebook.periods
     periods = [] if codes is None else codes.values.to_pylist()
@@ -287,24 +283,12 @@ def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], f
     undated = 0.0
     if len(dated) < len(periods):  # no period comes last
         undated = sum(batch.n[batch.clusters["period"] == len(dated)].sum() for batch in batches)
+    first: dict[int, Any] = {}  # a block is named by its first period
     blocks: dict[Any, Any] = {}
-    if block is None:
-        blocks = {period: period for period in dated}
-    elif isinstance(block, Mapping):
-        blocks = {period: block[period] for period in dated if period in block}
-    elif callable(block):
-        blocks = {period: block(period) for period in dated}
-    elif type(block) is not int or block < 1:
-        raise BacktestError(
-            f"block={block!r}: a number of periods, such as 7, or a mapping or function from the "
-            "period to its block."
-        )
-    else:  # named by its first period
-        first: dict[int, Any] = {}
-        for order, period in enumerate(dated):  # of text, in periods; of dates, in days
-            apart = period - dated[0] if isinstance(period, dt.date | int) else order
-            distance = apart.days if isinstance(apart, dt.timedelta) else int(apart)
-            blocks[period] = first.setdefault(distance // block, period)
+    for order, period in enumerate(dated):  # of text, in periods; of dates, in days
+        apart = period - dated[0] if isinstance(period, dt.date | int) and block > 1 else order
+        distance = apart.days if isinstance(apart, dt.timedelta) else int(apart)
+        blocks[period] = first.setdefault(distance // block, period)
     names = list(dict.fromkeys(blocks.values()))
     if len(names) < 2:
         raise BacktestError(
@@ -315,28 +299,21 @@ def _folds(batches: Batches, block: Block) -> tuple[list[Any], dict[Any, int], f
     return names, {period: names.index(name) for period, name in blocks.items()}, undated
 
 
-def _chosen(
-    batches: Batches, ranks: int | tuple[int, int] | None, min_records: float | None
-) -> pa.Array | None:
+def _most_frequent(batches: Batches, ranks: int | tuple[int, int] | None) -> pa.Array | None:
     """The contexts that take part; None for all."""
-    if ranks is None and min_records is None:
+    if ranks is None:
         return None
-    low, high = (1, ranks) if isinstance(ranks, int) else ranks or (1, math.inf)
+    low, high = (1, ranks) if isinstance(ranks, int) else ranks
     if not 1 <= low <= high:
         raise BacktestError(f"ranks={ranks!r}: ranks count from 1, such as 100 or (101, 1000).")
     counts = pa.concat_tables(
         pa.table({CONTEXT: batch.contexts, N: batch.context_n}) for batch in batches
     ).sort_by([(N, "descending"), (CONTEXT, "ascending")])
-    rank = np.arange(1, len(counts) + 1)
-    taken = (rank >= low) & (rank <= high)
-    if min_records is not None:
-        taken &= counts[N].to_numpy() >= min_records
-    if not taken.any():
+    if low > len(counts):
         raise BacktestError(
-            f"no context of the log is left by ranks={ranks!r}, min_records={min_records!r}. Ask "
-            "for less."
+            f"ranks={ranks!r}: the log has {number_of(len(counts), 'context')}. Give lower ranks."
         )
-    return counts[CONTEXT].filter(pa.array(taken)).combine_chunks()
+    return counts[CONTEXT].slice(low - 1, high - low + 1).combine_chunks()
 
 
 # --- results ------------------------------------------------------------------------------------

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ import pyarrow.compute as pc
 
 from foreclick import inference
 from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, contexts_repeat, sums
-from foreclick.engines import BUCKETS, checked_file, ending, write_rows
+from foreclick.engines import BUCKETS
 from foreclick.estimate.sums import whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb
@@ -228,36 +226,6 @@ class Contexts(Result):
     """
 
     lists: pa.Table = field(kw_only=True, compare=False)
-
-    @property
-    def pairs(self) -> pa.Table:
-        """A row an item: context, item, and `shown`, how often.
-
-        A ranker adds a column `score`, and `Ranking.from_scores` makes a candidate of it.
-        """
-        items = self.lists["items"].combine_chunks()
-        return pa.table(
-            {
-                "context": self.lists["context"].take(pc.list_parent_indices(items)),
-                "item": pc.list_flatten(items),
-                "shown": pc.list_flatten(self.lists["shown"].combine_chunks()),
-            }
-        )
-
-    def write(self, path: str | Path, *, long: bool = False) -> None:
-        """Write all of them to a .parquet or .csv file; in a CSV file, lists are JSON.
-
-        Args:
-            path: the file.
-            long: a row an item, `pairs`, rather than a row a context, `lists`.
-        """
-        rows = self.pairs if long else self.lists
-        if not long and ending(checked_file(path)) == ".csv":
-            for place, name in enumerate(rows.column_names):
-                if pa.types.is_list(rows[name].type):
-                    texts = [json.dumps(v, ensure_ascii=False) for v in rows[name].to_pylist()]
-                    rows = rows.set_column(place, name, pa.array(texts))
-        write_rows(rows, path)
 
 
 @verb(most=whole(1, "the number of contexts", "1000", optional=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,29 +22,22 @@ from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 from foreclick.words import few
 
-Slots = Mapping[int, Any] | Sequence[Any] | None
-
 _SURE = 0.99  # that items are not looked at alike, all positions together
 _FEW = 3  # segments that a note names
 
 
 @dataclass(frozen=True, repr=False)
 class Examination(Result):
-    """How much each position is looked at: one row per position, or slot (× segment).
+    """How much each position is looked at: one row per position (× segment).
 
     | column | meaning |
     |---|---|
-    | position | from 1; or `slot`, its label |
+    | position | from 1 |
     | examination | p_k, relative to the first position; None where the log cannot tell |
     | se, low, high | its standard error and interval, if the position-based model holds |
     | items | the items with clicks that stood here and elsewhere in the same context |
     | records | how often the position was filled |
-
-    Attributes:
-        places: for each position which of the rows of its segment is its own; −1 for none.
     """
-
-    places: tuple[int, ...] = ()
 
     @property
     def curve(self) -> tuple[float, ...]:
@@ -66,18 +59,13 @@ class Examination(Result):
         for row in self.rows:
             segment = tuple(row[b] for b in by)
             rows.setdefault(segment[0] if len(by) == 1 else segment, []).append(row["examination"])
-        curves = {}
-        for key, values in rows.items():
-            by_position: list[Any] = [values[k] if k >= 0 else None for k in self.places]
-            curves[key] = tuple(by_position[: [*by_position, None].index(None)])
-        return curves
+        return {key: tuple(p[: [*p, None].index(None)]) for key, p in rows.items()}
 
 
 @verb()
 def examination(
     log: LogLike,
     *,
-    slots: Slots = None,
     by: str | Sequence[str] | None = None,
     within: Literal["auto", "context", "period"] = "auto",
     reward: str = "clicks",
@@ -95,9 +83,6 @@ def examination(
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        slots: labels of positions, from the first one on or by position, for pages that are no
-            list: positions with the same label (a row of a grid, a carousel) are looked at alike.
-            Positions without a label are left out.
         by: segment columns (device, query class, page layout) with a curve each.
         within: which moves count: those within a "period" of a context, which no change of
             season, taste or ranker can disturb, or all within a "context". By default those within
@@ -124,47 +109,25 @@ def examination(
     tally, notes = settle(log)
     columns = (by,) if isinstance(by, str) else tuple(by or ())
     check_columns(tally.shape, [reward], columns)
-    labels, places = _places(tally.shape.depth, slots)
     report_step("Comparing positions")
+    places, codes = tuple(range(tally.shape.depth)), batches_of(tally).codebook
     curves, rests_on = learn_curves(tally, places, reward, by=columns, within=within)
-    name, codes = "position" if slots is None else "slot", batches_of(tally).codebook
     rows: list[dict[str, Any]] = []
     segments_of: dict[str, list[str]] = {}  # each note once, with the segments that it is about
     for numbers, curve in curves.items():
         values = zip(columns, numbers, strict=True)
         segment = {b: codes.column(b).values[number].as_py() for b, number in values}
-        for label, row in zip(labels, _rows(curve, confidence), strict=True):
-            rows.append(segment | {name: label} | row)
-        for note in _curve_notes(curve, labels, name):
+        rows += [segment | row for row in _rows(curve, confidence)]
+        for note in _curve_notes(curve):
             segments_of.setdefault(note, []).append(", ".join(map(str, segment.values())))
     notes += rests_on
     for note, segments in segments_of.items():
         notes.append(note if len(segments) == len(curves) else f"{few(segments, _FEW)}: {note}")
-    return Examination(tuple(rows), tuple(rows[0]), tuple(notes), places=places)
-
-
-def _places(depth: int, slots: Slots) -> tuple[list[Any], tuple[int, ...]]:
-    """The labels of positions down to a depth, and for each position the number of its label."""
-    positions = range(1, depth + 1)
-    if slots is None:
-        return list(positions), tuple(range(depth))
-    if isinstance(slots, str) or not isinstance(slots, Mapping | Sequence):
-        raise ModelError(
-            f"slots={slots!r}: give a label for each position, such as ['top', 'top', 'row 2'], or "
-            "a mapping from the position to its label."
-        )
-    named = slots if isinstance(slots, Mapping) else dict(enumerate(slots, start=1))
-    if strange := [k for k in named if type(k) is not int or k < 1]:
-        raise ModelError(f"slots: {strange[0]!r} is no position; positions count from 1.")
-    by_position = [named.get(k) for k in positions]
-    labels = [label for label in dict.fromkeys(by_position) if label is not None]
-    if not labels:
-        raise ModelError(f"slots: none of the positions 1 to {depth} has a label.")
-    return labels, tuple(-1 if label is None else labels.index(label) for label in by_position)
+    return Examination(tuple(rows), tuple(rows[0]), tuple(notes))
 
 
 def _rows(curve: Examined, confidence: float) -> list[dict[str, Any]]:
-    """One row per place; the intervals are symmetric in log p, where the likelihood is."""
+    """One row per position; the intervals are symmetric in log p, where the likelihood is."""
     rows = []
     for k, p in enumerate(curve.p.tolist()):
         ends = []  # how far intervals reach, and standard errors; if unknown, infinitely far
@@ -176,6 +139,7 @@ def _rows(curve: Examined, confidence: float) -> list[dict[str, Any]]:
         unknown = not curve.places.identified[k] or math.isinf(wide)
         rows.append(
             {
+                "position": k + 1,
                 "examination": None if math.isnan(p) else p,
                 "se": None if unknown else p * se,
                 "low": None if unknown else p * math.exp(-wide),
@@ -190,28 +154,24 @@ def _rows(curve: Examined, confidence: float) -> list[dict[str, Any]]:
 # --- notes --------------------------------------------------------------------------------------
 
 
-def _curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]:
+def _curve_notes(curve: Examined) -> list[str]:
     """What a reader of one curve should know."""
     places, notes = curve.places, []
     at, linked = places.reference, places.linked[places.reference]
 
     def these(some: Bools, *, begin: bool = False) -> str:
-        text = listed([labels[k] for k in np.flatnonzero(some).tolist()], name)
+        text = listed((np.flatnonzero(some) + 1).tolist(), "position")
         return text[0].upper() + text[1:] if begin else text
 
     def remedy(fine: Bools) -> str:
-        first = int(np.argmin(fine))
-        rest = (
-            "et some share a label with others by slots=, or swap items between them for a while."
-        )
-        stops = name == "position" and first and fine[:first].all()
-        return f"Read the log with depth={first}, l{rest}" if stops else f"L{rest}"
+        first, swap = int(np.argmin(fine)), "wap items between these positions for a while."
+        return f"Read the log with depth={first}, or s{swap}" if first else f"S{swap}"
 
     known = these(places.identified)
     if places.identified.sum() < 2:
-        return [f"No curve: no two {name}s can be compared by items that moved between them."]
+        return ["No curve: no two positions can be compared by items that moved between them."]
     if at:
-        first, other = (these(np.arange(len(labels)) == k) for k in (0, at))
+        first, other = (these(np.arange(len(linked)) == k) for k in (0, at))
         notes.append(
             f"Nothing compares {first} with others, so examination is relative to {other}."
         )
@@ -249,7 +209,7 @@ def _curve_notes(curve: Examined, labels: Sequence[Any], name: str) -> list[str]
         worst = np.argmax(steep)
         word = "more" if slope[worst] > 0 else "less"
         notes.append(
-            f"Items are not looked at alike: at {name} {labels[free[worst]]} attractive items get "
+            f"Items are not looked at alike: at position {free[worst] + 1} attractive items get "
             f"{word} clicks, compared with others, than one curve allows. Users may trust what "
             "stands at the top whatever it is; then attraction times examination is not how they "
             "click."

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +28,7 @@ from foreclick.tallies import LogLike
 from foreclick.tallies.base import settle
 from foreclick.words import plural
 
-Format = Literal["trec", "opensearch", "quepid", "table"]
-_FORMATS: dict[str, Format] = {".qrels": "trec", ".txt": "trec", ".json": "opensearch"}
-_FORMATS |= {".csv": "quepid", ".parquet": "table"}
+_ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
 
 TOP = 3  # the highest grade
 
@@ -58,35 +54,29 @@ class Judgments(Result):
 
     items: pa.Table = field(kw_only=True, compare=False)
 
-    def write(self, path: str | Path, *, format: Format | None = None) -> None:  # noqa: A002
-        """Write the grades for other tools; items without a grade are left out.
+    def write(self, path: str | Path) -> None:
+        """Write the grades for other tools, as the ending of the file says.
 
-        | format | ending | what is written |
-        |---|---|---|
-        | trec | .qrels, .txt | ``context 0 item grade``, for trec_eval, ir_measures, ranx |
-        | opensearch | .json | the body for OpenSearch's Search Relevance Workbench |
-        | quepid | .csv | ``query,docid,rating`` |
-        | table | .parquet | all of `items`, with and without a grade |
-
-        Args:
-            path: the file.
-            format: by default by the ending.
+        | ending | what is written |
+        |---|---|
+        | .qrels, .txt | lines ``context 0 item grade``, for trec_eval, ir_measures, ranx |
+        | .json | the body for OpenSearch's Search Relevance Workbench |
+        | .csv, .parquet | all of `items`, with and without a grade |
         """
-        target, formats = located(path), dict.fromkeys(_FORMATS.values())
-        chosen = _FORMATS.get(ending(target)) if format is None else format
-        if chosen not in formats:
+        target = located(path)
+        if (kind := ending(target)) not in _ENDINGS:
             raise ReportError(
-                f"judgments cannot be written to {str(path)!r} as {format or 'what it ends in'}: "
-                f"end it in {', '.join(_FORMATS)}, or say format= {', '.join(formats)}."
+                f"judgments cannot be written to {str(path)!r}: its ending must be one of "
+                f"{', '.join(_ENDINGS)}."
             )
         if not has_place(target):
             raise ReportError(f"there is no directory for {str(path)!r}. Make it first.")
-        if chosen == "table":
+        if kind in (".csv", ".parquet"):
             write_rows(self.items, path)
             return
         graded = self.items.filter(self.items["grade"].is_valid())
         graded = graded.select(["context", "item", "grade"])
-        for name in ("context", "item") if chosen == "trec" else ():  # a field ends at a blank
+        for name in ("context", "item") if kind != ".json" else ():  # a field ends at a blank
             wrong = pc.match_substring_regex(graded[name].cast("string"), r"\s|^$")
             at = np.flatnonzero(np.asarray(wrong))
             if len(at):
@@ -101,12 +91,8 @@ class Judgments(Result):
             whole_file(target) as partial,
             partial.open("w", encoding="utf-8", newline="") as file,
         ):
-            if chosen == "trec":
+            if kind != ".json":
                 file.writelines(f"{context} 0 {item} {grade}\n" for context, item, grade in rows)
-            elif chosen == "quepid":
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(("query", "docid", "rating"))
-                writer.writerows(rows)
             else:
                 ratings = [
                     {

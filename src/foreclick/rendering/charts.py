@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 from foreclick.errors import ReportError
-from foreclick.optimization.explore import Explored
-from foreclick.optimization.result import Optimized
 from foreclick.questions import verdicts
 from foreclick.questions.answers import Evaluation, answering_of, is_blind
 from foreclick.questions.backtest import Backtest
@@ -23,7 +20,6 @@ from foreclick.rendering.wording import (
     metric_words,
     per_list,
     segments_of,
-    span_words,
     with_interval,
     words,
 )
@@ -33,7 +29,6 @@ Record = Mapping[str, Any]
 
 _MOST_SEGMENTS = 60
 _FAR = 2.5  # times the smallest error: larger ones are arrows
-_WIDE = 10  # from so many times the smallest on, a scale is in powers
 _STEADY = "rctr"
 _LOOKS = {verdicts.BETTER: "good", verdicts.WORSE: "bad", verdicts.UNKNOWN: "open"}
 _NOTHING = "no answer: none of it was ever shown"
@@ -55,13 +50,10 @@ def charts_of(result: Result) -> list[RowChart | LineChart]:
 # --- evaluations ----------------------------------------------------------------------------------
 
 
-def evaluation(result: Evaluation) -> Iterable[RowChart | LineChart]:
-    """Each metric by every estimator beside production; by segment; or over M."""
+def evaluation(result: Evaluation) -> list[RowChart]:
+    """Each metric by every estimator beside production, or by segment."""
     if segments_of(result):
         return segments(result)
-    if _several_clips(result.rows):
-        level = ("production", result.against)
-        return [_over_clips(m, rows, "value", level) for m, rows in _by_metric(result.rows)]
     answer = result.answering or answering_of(result["estimator"])
     return [estimates(m, rows, answer) for m, rows in _by_metric(result.rows)]
 
@@ -122,48 +114,6 @@ def segments(result: Evaluation) -> list[RowChart]:
     return charts
 
 
-def _over_clips(
-    metric: str, rows: Sequence[Record], column: str, level: tuple[str, str]
-) -> LineChart:
-    """A line per estimator over M; an estimator of one M is a level.
-
-    Args:
-        metric: whose rows they are.
-        rows: of several estimators and clips.
-        column: what is drawn.
-        level: a column that is the same in all rows, and its name.
-    """
-    clips = sorted({row["clip"] for row in rows})
-    value = {(row["estimator"], row["clip"]): row[column] for row in rows}
-    names = list(dict.fromkeys(str(row["estimator"]) for row in rows))
-    lines = []
-    for i, name in enumerate(names):
-        ys = [value.get((name, clip)) for clip in clips]
-        known = [y for y in ys if y is not None]
-        ys = known * len(ys) if len(known) == 1 else ys
-        lines.append(Line(name, ys, SERIES[i % len(SERIES)]))
-    height = rows[0][level[0]]
-    flat = [] if height is None else [(float(height), level[1])]
-    known = [y for line in lines for y in line.ys if y is not None]
-    best = min(
-        (row for row in rows if row[column] is not None), key=lambda row: row[column], default=None
-    )
-    error = column == "rmse"
-    remark = ""
-    if error and best is not None:
-        remark = f"best: {best['estimator']}, M = {words('clip', best['clip'])}, "
-        remark += f"RMSE {words('rmse', best['rmse'])}"
-    return LineChart(
-        metric,
-        ("clip M", "error (RMSE)" if error else metric + per_list(metric)),
-        [words("clip", clip) for clip in clips],
-        lines,
-        flat,
-        log=error and bool(known) and max(known) > _WIDE * min(known) > 0,
-        remark=remark,
-    )
-
-
 # --- other results --------------------------------------------------------------------------------
 
 
@@ -186,13 +136,10 @@ def support(result: Support) -> list[RowChart]:
     return charts
 
 
-def backtest(result: Backtest) -> list[RowChart | LineChart]:
-    """How far each estimator was off; over M where there are several."""
-    charts: list[RowChart | LineChart] = []
+def backtest(result: Backtest) -> list[RowChart]:
+    """How far each estimator was off."""
+    charts = []
     for metric, rows in _by_metric(result.rows):
-        if _several_clips(rows):
-            charts.append(_over_clips(metric, rows, "rmse", ("floor", "click noise")))
-            continue
         ordered = sorted(rows, key=lambda row: (row["estimator"] == _STEADY, row["rmse"]))
         most = _FAR * min(row["rmse"] for row in rows)
         levels = [] if rows[0]["floor"] is None else [(rows[0]["floor"], "level")]
@@ -264,32 +211,16 @@ def comparison(result: Comparison) -> list[RowChart]:
     return [RowChart(title, head, drawn, [(0.0, "level")], percent=relative, remark=remark)]
 
 
-def explored(result: Explored) -> list[RowChart]:
-    """How much of its traffic each context should show the candidate."""
-    drawn = [
-        Row(
-            words("", row["context"]),
-            "",
-            [(words("share", row["share"]), "")],
-            [Span(row["share"])],
-        )
-        for row in result
-    ]
-    title = f"Shown the candidate: {words('share', result.share)} of all traffic"
-    return [RowChart(title, ("Context", "share", "Of its traffic"), drawn, bars=True)]
-
-
 def examination(result: Examination) -> list[LineChart]:
     """How much each position is looked at: a line per segment, with intervals."""
-    at = result.columns.index("examination") - 1
-    name, by = result.columns[at], result.columns[:at]
-    places = list(dict.fromkeys(row[name] for row in result.rows))
+    by = result.columns[: result.columns.index("position")]
+    places = list(dict.fromkeys(row["position"] for row in result.rows))
     parts: dict[str, dict[Any, Record]] = {}
     for row in result.rows:
         part = " · ".join(words(one, row[one]) for one in by)
-        parts.setdefault(part, {})[row[name]] = row
+        parts.setdefault(part, {})[row["position"]] = row
     lines = []
-    if name == "position" and not by:
+    if not by:
         lines.append(Line("1/k", [1 / (k + 1) for k in range(len(places))], "other"))
     for i, (part, rows) in enumerate(parts.items()):
         ys, lows, highs = (
@@ -297,61 +228,8 @@ def examination(result: Examination) -> list[LineChart]:
             for column in ("examination", "low", "high")
         )
         lines.append(Line(part or "the log", ys, SERIES[i % len(SERIES)], lows, highs))
-    written = [words("position", place) for place in places]
-    return [
-        LineChart(
-            "How much each place is looked at", (name, "examination"), written, lines, zero=True
-        )
-    ]
-
-
-def optimized(result: Optimized) -> list[RowChart]:
-    """What production earns, what the policy should earn, and what it earns by other records."""
-    row: Record = result.rows[0]
-    start, judged = row["production"], result.evaluation is not None
-
-    def beside(value: float) -> str:
-        lift = f"   {words('lift', value / start - 1)}" if start else ""
-        return words("value", value) + lift
-
-    empty = ("", "")
-    drawn = [
-        Row("production", "", [(words("value", start), ""), empty], [Span(start, look="other")]),
-        Row(
-            "naive",
-            "by the records that it was chosen by",
-            [(beside(row["naive"]), ""), empty],
-            [Span(row["naive"], look="two")],
-        ),
-    ]
-    note = "by records that did not choose it"
-    if row["changed"] and not judged:
-        drawn.append(Row("honest", "", [("–", "not judged by records of its own"), empty]))
-    elif row["value"] is None:
-        drawn.append(Row("honest", note, [("–", _NOTHING), empty]))
-    else:
-        between = span_words("lift", row["lift_low"], row["lift_high"])
-        cells = [(beside(row["value"]), between), (str(row["verdict"] or ""), "")]
-        look = _LOOKS.get(row["verdict"], "even")
-        span = Span(row["value"], row["low"], row["high"], look)
-        drawn.append(Row("honest", note, cells, [span]))
-    head = ("Value", f"{row['metric']} per list", "Estimate", "Verdict")
-    title = f"{row['metric']}: what the policy earns"
-    return [RowChart(title, head, drawn, [(start, "level")], remark=_half_of_gain(result, row))]
-
-
-def _half_of_gain(result: Optimized, row: Record) -> str:
-    """How many contexts make half of the gain."""
-    if not row["changed"]:
-        return "nothing is changed: production stays everywhere"
-    contexts = result.contexts.to_pydict()
-    each = zip(contexts["records"], contexts["sure"], contexts["production"], strict=True)
-    gains = sorted((max(0.0, n * (sure - now)) for n, sure, now in each), reverse=True)
-    if row["contexts"] <= 1 or not any(gains):
-        return ""
-    half = (1 - 1e-9) * sum(gains) / 2
-    few = 1 + sum(gained < half for gained in accumulate(gains))
-    return f"half of the sure gain: {few:,} of {row['contexts']:,} contexts"
+    title, head = "How much each position is looked at", ("position", "examination")
+    return [LineChart(title, head, [words("position", k) for k in places], lines, zero=True)]
 
 
 # --- what charts share ----------------------------------------------------------------------------
@@ -360,12 +238,6 @@ def _half_of_gain(result: Optimized, row: Record) -> str:
 def _by_metric(rows: Sequence[Record]) -> list[tuple[str, list[Record]]]:
     metrics = dict.fromkeys(str(row["metric"]) for row in rows)
     return [(metric, [row for row in rows if row["metric"] == metric]) for metric in metrics]
-
-
-def _several_clips(rows: Sequence[Record]) -> bool:
-    """Whether some estimator has several M."""
-    clips = {(row["estimator"], row["clip"]) for row in rows}
-    return len(clips) > len({row["estimator"] for row in rows})
 
 
 def _at(row: Record, rows: Sequence[Record]) -> str:
@@ -380,8 +252,6 @@ CHARTS: dict[type[Result], Callable[[Any], Iterable[RowChart | LineChart]]] = {
     Comparison: comparison,
     Evaluation: evaluation,
     Examination: examination,
-    Explored: explored,
-    Optimized: optimized,
     Replay: replay,
     Support: support,
 }

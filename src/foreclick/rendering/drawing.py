@@ -94,35 +94,22 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Scale:
-    """From numbers to per cent.
-
-    Attributes:
-        low, high: the numbers at both ends.
-        log: whether equal ratios, not differences, are equally far apart.
-    """
+    """From numbers, of which two are at both ends, to per cent."""
 
     low: float
     high: float
-    log: bool = False
 
     @classmethod
-    def around(
-        cls, values: Sequence[float | None], *, zero: bool = False, log: bool = False
-    ) -> Scale:
+    def around(cls, values: Sequence[float | None], *, zero: bool = False) -> Scale:
         """A scale that holds all values, and 0 if it should."""
         known = [v for v in values if v is not None and math.isfinite(v)] + ([0.0] if zero else [])
         low, high = (min(known), max(known)) if known else (0.0, 1.0)
-        if log and low > 0:
-            return cls(low / (high / low) ** 0.04, high * (high / low) ** 0.04, log=True)
         margin = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
         return cls(low if zero and low == 0 else low - margin, high + margin)
 
     def __call__(self, value: float) -> float:
         """The place of a number; beyond an end, the end."""
-        low, high = self.low, self.high
-        if self.log:
-            value, low, high = (math.log(max(x, 1e-300)) for x in (value, low, high))
-        share = (value - low) / ((high - low) or 1.0)
+        share = (value - self.low) / ((self.high - self.low) or 1.0)
         return _EDGE + (100 - 2 * _EDGE) * min(max(share, 0.0), 1.0)
 
     def holds(self, value: float) -> bool:
@@ -136,10 +123,6 @@ class Scale:
             >>> Scale(0.0, 1.0).ticks()
             [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         """
-        if self.log:
-            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            round_ = [s * 10.0**p for p in powers for s in (1, 2, 5)]
-            return [x for x in round_ if self.holds(x)][:: 1 if len(powers) < 4 else 3]
         raw = (self.high - self.low) / count or 1.0
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(s for s in (1, 2, 5, 10) if s * power >= raw * (1 - 1e-9)) * power
@@ -303,34 +286,26 @@ class LineChart:
         head: what places and heights are.
         places: what is written below each place.
         lines: what is drawn; columns show the first alone.
-        levels: heights that lines are read against, with a name each.
         columns: whether heights are columns, with these numbers above them if they are few.
         zero: whether the scale begins at 0.
-        log: whether heights are in powers.
-        remark: what is to be known of it.
     """
 
     title: str
     head: tuple[str, str]
     places: Sequence[str]
     lines: Sequence[Line]
-    levels: Sequence[tuple[float, str]] = ()
     columns: Sequence[str] | None = None
     zero: bool = False
-    log: bool = False
-    remark: str = ""
 
     def legend(self) -> list[tuple[str, str]]:
         """Names and looks, where there are several."""
         named = [(line.name, line.look) for line in self.lines]
-        named += [(name, "level") for _, name in self.levels]
         return named if len(named) > 1 else []
 
     def plot(self, height: float = 200) -> list[Mark]:
         """What is drawn, within a height."""
         known = [y for line in self.lines for y in (*line.ys, *line.lows, *line.highs)]
-        known += [level for level, _ in self.levels]
-        scale = Scale.around(known, zero=self.zero or self.columns is not None, log=self.log)
+        scale = Scale.around(known, zero=self.zero or self.columns is not None)
         top, bottom = 14.0, height - 24
 
         def up(y: float) -> float:
@@ -345,7 +320,6 @@ class LineChart:
                 marks.append(Mark("line", "thin grid", 0, up(y), 100, up(y)))
                 text = tick_text(y, percent=False)
                 marks.append(Mark("text", "start soft", 0, up(y) - 3, text=text))
-            marks += [Mark("line", "level", 0, up(y), 100, up(y)) for y, _ in self.levels]
             for line in self.lines:
                 marks += self._line(line, xs, up)
         else:
@@ -382,15 +356,14 @@ class LineChart:
 
     def marks(self) -> tuple[list[Mark], float]:
         """The chart with its title and legend, and its height."""
-        marks, y = _headed(self.title, self.remark)
+        marks, y = _headed(self.title)
         x = 0.0
         for name, look in self.legend():
             wide = 100 * (48 + 7.8 * len(_cut(name))) / WIDTH
             if x and x + wide > 100:
                 x, y = 0.0, y + 18
             marks.append(Mark("line", look, x, y, x + 3, y))
-            if look != "level":
-                marks.append(Mark("dot", look, x + 1.5, y))
+            marks.append(Mark("dot", look, x + 1.5, y))
             marks.append(Mark("text", "start ink", x + 3.6, y + 4, text=_cut(name)))
             x += wide
         y += 14 if x else 0
@@ -427,7 +400,7 @@ def _stacked(texts: Sequence[str], x: float, middle: float, *, strong: bool) -> 
         yield Mark("text", look, x, at, text=text)
 
 
-def _headed(title: str, remark: str) -> tuple[list[Mark], float]:
+def _headed(title: str, remark: str = "") -> tuple[list[Mark], float]:
     marks, y = [], 0.0
     for text, look in ((title, "start bold ink"), (remark, "start soft")):
         if text:

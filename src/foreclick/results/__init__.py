@@ -148,12 +148,10 @@ class Result:
 
         | result | chart |
         |---|---|
-        | Backtest | errors by estimator; over M if there are several |
+        | Backtest | errors by estimator |
         | Comparison | lift of every pair, with its interval |
-        | Evaluation | value by estimator beside production; by segment; over M if several |
-        | Examination | examination by position, with both methods |
-        | Explored | the share of each context that is shown the candidate |
-        | Optimized | production, naive and honest value |
+        | Evaluation | value by estimator beside production, or by segment |
+        | Examination | examination by position |
         | Replay | lift predicted and measured of each A/B test |
         | Support | covered share by click model |
 
