@@ -66,9 +66,9 @@ def test_a_page_has_chart_table_and_notes_and_fetches_nothing(tmp_path):
     text, page = page_of(backtest(), tmp_path / "page.html")
     assert text.startswith("<!DOCTYPE html>")
     assert "<?xml" not in text
-    assert page.tags.count("figure") == 2
+    assert page.tags.count("caption") == 2
     assert text.count('scope="col"') > len(backtest().columns)
-    assert "0.1000" in text
+    assert "0.3000" in text
     assert page.fetched == []
     assert len(page.ids) == len(set(page.ids)), "an id twice"
     assert "ip predicted best." in text
