@@ -6,19 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import pytest
-
 import foreclick as fc
-from tests.truth import oracle, random_logs
+from tests import drawn
+from tests.truth import oracle
 from tests.truth.oracle import Policy, Record
 
 # The engine and the oracle add a few dozen terms of size 1 to 100 in another order.
 SAME = 1e-12
 
 # What takes half a minute on Spark, and is asked of it elsewhere.
-NOT_ON_SPARK = pytest.mark.parametrize(
-    "engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
 
 # `pytest.warns` hands on what it did not wait for, without the module that pyproject exempts.
 IBIS = "ignore:fetch_(arrow_table|record_batch):DeprecationWarning"
@@ -31,7 +27,7 @@ def repeated(*lists: tuple[Any, ...], times: int = 3, context: Any = "q") -> lis
 
 def log_of(records: Iterable[Record]) -> fc.Log:
     """The records as the library reads them."""
-    return fc.read_log(random_logs.log_table(records))
+    return fc.read_log(drawn.log_table(records))
 
 
 def answer(
@@ -118,17 +114,6 @@ def close(found: Any, right: float | None, tolerance: float = SAME) -> bool:  # 
     if found is None or right is None:
         return found is right
     return math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance)
-
-
-def assert_same_rows(found: fc.Evaluation, right: fc.Evaluation, tolerance: float = SAME) -> None:
-    """Two evaluations agree in every column, up to rounding."""
-    for one, other in zip(found.to_dicts(), right.to_dicts(), strict=True):
-        assert one.keys() == other.keys()
-        for name, value in one.items():
-            if isinstance(value, float):
-                assert close(value, other[name], tolerance), f"{name}: {one} is not {other}"
-            else:
-                assert value == other[name], f"{name}: {one} is not {other}"
 
 
 def value_by_cells(

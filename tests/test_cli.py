@@ -15,7 +15,6 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.cli import main
-from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,17 +305,6 @@ def test_a_chart_is_drawn_beside_the_answer(run, folder, words, form):
     assert (folder / f"chart.{form}").read_bytes().startswith(starts[form])
 
 
-def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys, monkeypatch):
-    def full(*_: object) -> None:
-        raise SourceError("'full.png' cannot be written: No space left on device.")
-
-    monkeypatch.setattr("foreclick.rendering.save", full)
-    assert main([*EVALUATE, "-o", "full.png", "--format", "csv"]) == 2
-    out, err = capsys.readouterr()
-    assert len(out.splitlines()) == 2
-    assert "full.png" in err
-
-
 def test_simulate_writes_a_file_a_day(run, folder):
     (row,) = run("simulate", "logs", "--records", "900", "--queries", "5", "--seed", "3")
     files = sorted((folder / "logs").iterdir())
@@ -324,14 +312,6 @@ def test_simulate_writes_a_file_a_day(run, folder):
     assert row["bytes"] == sum(file.stat().st_size for file in files)
     drawn = simulate.yandex_like(records=900, queries=5, seed=3).sample(seed=3)
     assert pa.concat_tables(map(pq.read_table, files)).equals(drawn)
-
-
-@pytest.mark.parametrize("world", ["yandex-like", "pbm-drift", "illustrative-query"])
-def test_simulate_writes_one_file(run, world):
-    (row,) = run("simulate", "logs/one.parquet", "--world", world, "--records", "300")
-    assert (row["records"], row["files"]) == (300, 1)
-    drawn = simulate.PRESETS[world](records=300, seed=0).sample(seed=0)
-    assert pq.read_table("logs/one.parquet").equals(drawn)
 
 
 def test_simulate_writes_a_candidate_and_its_truth(folder, capsys):

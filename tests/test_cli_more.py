@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,10 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.cli import main, output, start
-from foreclick.cli.app import COMMANDS
-from foreclick.questions.check import Check
-from foreclick.results import Result
+from foreclick.cli import main, start
 from tests.batches.sizes import in_batches
 from tests.test_cli import ASKED as BRIEF
 from tests.test_cli import Q, read, write_files
@@ -73,16 +69,6 @@ def test_a_warning_is_said_once_or_not_at_all(capsys, form):
     assert capsys.readouterr().err == ""
 
 
-def test_warnings_of_others_go_their_usual_way(monkeypatch):
-    def noisy(*_: object) -> Check:
-        warnings.warn("the sky is falling", UserWarning, stacklevel=1)
-        return Check((), ())
-
-    monkeypatch.setattr(COMMANDS["check"], "run", noisy)
-    with pytest.warns(UserWarning, match="sky"):
-        assert main(["check", "log.parquet"]) == 0
-
-
 def test_on_a_terminal_there_are_colours_and_a_spinner():
     pty = pytest.importorskip("pty")
     words = [sys.executable, "-m", "foreclick", "check", "log.parquet", "--context", "query"]
@@ -104,19 +90,6 @@ def test_on_a_terminal_there_are_colours_and_a_spinner():
     assert process.returncode == 0
     assert "Reading the log …" in seen.decode()
     assert b"\x1b[1mWhat is in this log" in seen
-
-
-def test_invalid_rows_are_dropped_and_said(capsys):
-    assert main(["tally", "broken.parquet", "--invalid", "drop", "-o", "tally.parquet"]) == 0
-    assert "Left out" in capsys.readouterr().out
-
-
-def test_rows_go_to_a_file_as_its_ending_says(capsys):
-    assert main([*ASKED, "-e", "all", "-o", "all.csv", "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    names = [row["estimator"] for row in pyarrow.csv.read_csv("all.csv").to_pylist()]
-    assert names == [row["estimator"] for row in rows]
-    assert {"list", "rctr", "ladder"} <= set(names)
 
 
 def test_debug_shows_steps_and_statements_and_where_it_failed(capsys):
@@ -198,22 +171,6 @@ def test_a_change_that_is_not_worth_having_is_a_no(capsys):
     assert "within ± 90.0% of production" in printed
 
 
-def test_every_option_of_compare_is_handed_on(monkeypatch):
-    asked: dict[str, Any] = {"min_effect": 0.1, "confidence": 0.8, "missing": "error"}
-    asked |= {"metrics": "dcg@2", "estimators": "item"}
-    told: dict[str, Any] = {}
-
-    def listen(*_: object, **options: object) -> Result:
-        told.update(options)
-        return Result(({"value": 1.0},), ("value",))
-
-    monkeypatch.setattr(fc, "compare", listen)
-    names = {"metrics": "--metric", "estimators": "--estimator"}
-    words = [f"{names.get(name, f'--{name}')}={value}" for name, value in asked.items()]
-    assert main(["compare", "log.parquet", *Q, "--candidate", "a=old.parquet", *words]) == 0
-    assert told == asked
-
-
 def test_options_are_read_where_pydantic_is_imported(run):
     """Cyclopts then holds what was converted against the types of options."""
     pytest.importorskip("pydantic")
@@ -251,21 +208,6 @@ def test_a_gate_speaks_to_pipelines(capsys, monkeypatch, candidate, code, level,
     assert [element.tag for element in case] == [*([child] if child else []), "system-out"]
 
 
-def test_data_cannot_forge_what_a_pipeline_reads():
-    row = dict.fromkeys(output.COLUMNS, 0.5) | {
-        "metric": 'a"<b>@3',
-        "estimator": "x\n::error::y | z",
-        "verdict": "better",
-    }
-    result = Check((row,), tuple(row), ("<note> & more",))
-    assert len(output.github(result).splitlines()) == 1
-    assert "50.0%25" in output.github(result)
-    case = ET.fromstring(output.junit(result))[0]  # noqa: S314 - our own
-    assert 'a"<b>@3' in str(case.get("name"))
-    assert case[0].text == "<note> & more"
-    assert "x" in output.markdown(result)
-
-
 # --- contexts, and the candidate of a world -------------------------------------------------------
 
 
@@ -282,14 +224,3 @@ def test_contexts_are_ordered_by_traffic_with_their_items():
     log = fc.simulate.yandex_like(records=2000, queries=20).sample()
     tally = fc.tally(fc.read_log(log, context="query"))
     assert fc.contexts(in_batches(tally, 50)).lists.equals(fc.contexts(tally).lists)
-
-
-def test_a_candidate_moves_better_items_up_by_one():
-    world = fc.simulate.yandex_like(records=10, queries=30, seed=4)
-    shown = world.production.on(world.production.days)
-    for row in world.candidate(seed=1).table.to_pylist():
-        mine = shown.contexts == row["query"]
-        base = shown.lists[mine][shown.probabilities[mine].argmax()]
-        before = (row["query"] * 1000 + base).tolist()
-        assert sorted(before) == sorted(row["items"])
-        assert max(before.index(item) - k for k, item in enumerate(row["items"])) <= 1

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -73,15 +72,6 @@ def test_the_readme_can_be_followed_without_hidden_help() -> None:
     assert "<!-- docs:" not in TEXTS["README.md"]
 
 
-def test_commands_stand_in_blocks_that_run() -> None:
-    """Not indented, where nothing would run them."""
-    for name, text in TEXTS.items():
-        if name not in ("docs/cli.md", "docs/changelog.md"):
-            bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
-            indented = re.findall(r"^    (?:foreclick|pip|make|python) .*", bare, re.MULTILINE)
-            assert not indented, f"{name}: put {indented} between ```sh and ```"
-
-
 def test_commands_within_sentences_exist() -> None:
     commands = set(docs_made.command_names(docs_made.helped()))
     for name, text in TEXTS.items():
@@ -135,15 +125,6 @@ def test_every_page_is_in_the_navigation() -> None:
 @pytest.mark.parametrize("path", docs_made.made(), ids=lambda path: path.name)
 def test_made_files_are_in_step(path: Path) -> None:
     assert path.read_text() == docs_made.made()[path](), "python -m tests.docs --write"
-
-
-def test_the_notebook_runs_what_the_page_runs() -> None:
-    for notebook, page in docs_made.NOTEBOOKS.items():
-        cells = json.loads((docs.ROOT / notebook).read_text())["cells"]
-        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        python = [one for one in code if not one.startswith(("!", "%"))]
-        shown = [b.text.rstrip() for b in docs.blocks(TEXTS[page]) if b.language == "python"]
-        assert python == shown
 
 
 def test_three_statements_after_the_import_are_enough() -> None:

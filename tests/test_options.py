@@ -1,18 +1,14 @@
 """Options: one meaning in every verb, checked before any work is done."""
 
 import inspect
-import math
-import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import foreclick as fc
 from foreclick.errors import OptionError
 from foreclick.options import OPTIONS
-from foreclick.progress import report_share, report_step, working
 
 VERBS: dict[str, Callable[..., Any]] = {
     verb.__name__: verb
@@ -104,46 +100,3 @@ def test_a_single_value_will_do(log, verb):
     assert one.rows != ASK[verb](log, estimators="ip").rows
     with pytest.raises(OptionError, match=r"no option 'metric'\. Did you mean 'metrics'\?"):
         ASK[verb](log, metric="clicks@1")
-
-
-@pytest.mark.parametrize("value", [np.float64(0.9), np.float32(0.5), 1 / 3])
-def test_numbers_of_numpy_are_numbers(value):
-    OPTIONS["confidence"]("confidence", value)
-    fc.Weighted("ip", clip=[np.int64(3), value, math.inf])  # type: ignore[list-item]
-    OPTIONS["depth"]("depth", np.int64(3))
-    OPTIONS["deterministic"]("deterministic", np.True_)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "meant"),
-    [
-        ("confidence", 95, "0.95"),
-        ("confidence", "95%", "0.95"),
-        ("confidence", "0.9", "0.9"),
-        ("min_effect", "0.5", "0.5"),
-        ("depth", "3", "3"),
-        ("power", 80, "0.8"),
-    ],
-)
-def test_what_was_probably_meant(name, value, meant):
-    with pytest.raises(OptionError, match=rf"Did you mean {re.escape(meant)}\?$"):
-        OPTIONS[name](name, value)
-
-
-@pytest.mark.parametrize("value", [0, None, True, -1, math.nan, math.inf, 1, 200, [0.9], "much"])
-def test_nothing_is_guessed_where_nothing_is_near(value):
-    with pytest.raises(OptionError, match=r"above 0 and below 1, such as 0\.95\.$"):
-        OPTIONS["confidence"]("confidence", value)
-
-
-@pytest.mark.parametrize("verb", ASK)
-def test_progress_is_reported_to_whoever_asked(log, verb):
-    said: list[str] = []
-    report_step("before")
-    with working(said.append):
-        ASK[verb](fc.read_log(LOG, period="day"), metrics="clicks@1")
-    report_step("after")
-    report_share(1.0)
-    assert {"before", "after"}.isdisjoint(said)
-    assert all(line[0].isupper() and not line.endswith(".") for line in said)
-    assert said

@@ -33,31 +33,6 @@ def test_a_log_gets_few_lines_and_short_work_none(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_function_is_told_instead(clock, capsys):
-    said: list[str] = []
-    with working(said.append) as progress:
-        progress("Reading")
-        clock[0] = 10
-        progress("Counting", 0.0)
-        clock[0] = 20
-        progress("Counting", 0.25)
-    assert said == ["Reading", "Counting, 0%", "Counting, 25%, 30 s left"]
-    assert capsys.readouterr().err == ""
-
-
-def test_work_within_work_tells_the_same(clock, capsys):
-    said: list[str] = []
-    with working(said.append) as outer, working(outer) as inner:
-        inner("Deep")
-    with working() as outer, working() as inner:
-        assert inner is outer
-    with working(lambda _: None), working() as inner:
-        clock[0] = 1e6
-        inner("Deep")
-    assert said == ["Deep"]
-    assert capsys.readouterr().err == ""
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -85,12 +85,3 @@ def test_a_column_that_cannot_keep_its_name_is_given_another(expected):
     ):
         with pytest.raises(SourceError, match=said):
             fc.read_log({**LOG, "verdict": DEVICE}, segments=segments, **DATED)
-
-
-@pytest.mark.parametrize("name", ["cluster", "fold", "by_0", "key", "select"])
-def test_columns_of_other_roles_may_be_called_anything(name):
-    table = {name if k == "query" else k: v for k, v in LOG.items()}
-    log = fc.read_log(table, **DATED | {"context": name})
-    asked: Any = {"metrics": "clicks@2", "estimators": "ip"}
-    other = fc.evaluate(log, {name: ["q", "r"], "list": CANDIDATE["list"]}, **asked)
-    assert other.rows == fc.evaluate(fc.read_log(LOG, **DATED), CANDIDATE, **asked).rows

@@ -266,7 +266,8 @@ class Confidence:
         flag("anytime", self.anytime)
         if self.past is not None and not hasattr(self.past, "error"):
             raise OptionError(
-                f"past={self.past!r}: give what fc.backtest or fc.replay returned, or None."
+                f"past is of type {type(self.past).__name__}: give what fc.backtest or fc.replay "
+                "returned, or None."
             )
 
 

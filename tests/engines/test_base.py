@@ -164,6 +164,3 @@ def test_a_failure_names_its_step_and_shows_its_sql(engine, home):
     # and the engine still answers, and keeps nothing of it
     assert table.to_pyarrow().to_pylist() == [{"word": "seven"}]
     assert not kept(engine, "foreclick_shaky")
-
-
-# --- engines --------------------------------------------------------------------------------------

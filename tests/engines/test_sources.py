@@ -13,7 +13,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import default_engine, engine_of
-from foreclick.errors import EngineError, SourceError
+from foreclick.errors import SourceError
 from tests.engines.looking import only_postgres, without_spark
 from tests.logs.samples import LISTS, WIDE, counted, impressions, reference, table, wide
 
@@ -194,15 +194,6 @@ def test_a_connection_of_psycopg(engine):
         assert (counted(log), log.source.name) == (reference(), "postgres")
 
 
-def test_what_is_no_table_gets_the_list_of_what_is():
-    sources: list[Any] = [7, {1, 2}, [1, 2], object()]
-    for source in sources:
-        with pytest.raises(SourceError, match=r"cannot read .+; give a path, .*Ibis table"):
-            fc.read_log(source)
-    with pytest.raises(SourceError, match="lists of one type"):
-        fc.read_log({"context": ["q"], "items": [[1, "a"]], "clicks": [[0, 0]]})
-
-
 @pytest.mark.parametrize("empty", [{}, [{}], [[{}]]])
 def test_a_column_of_objects_without_fields_is_left_out(empty):
     """DuckDB has no such type, and there is nothing in it."""
@@ -240,10 +231,3 @@ def test_where_is_one_condition_on_every_engine(engine):
     for where in (*wrong, "context = '", "(1 = 1", "", 3):
         with pytest.raises(SourceError, match="the filter"):
             fc.read_log(loaded, where=where)
-
-
-def test_a_filter_that_does_not_fit_is_shown_with_an_example():
-    with pytest.raises(SourceError, match=r"(?s)'country = = 3' does not fit.*Write SQL"):
-        fc.read_log(table(), where="country = = 3")
-    with pytest.raises((EngineError, SourceError), match="countri"):
-        fc.read_log(table(), where="countri = 3")

@@ -118,6 +118,3 @@ def test_numbers_do_not_depend_on_batches_nor_on_what_is_kept(log, options, monk
         assert way.keys() == expected.keys()
         for segment, values in way.items():
             assert np.allclose(values, expected[segment], rtol=1e-9, atol=1e-12, equal_nan=True)
-
-
-# --- the ladder's curve ---------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ModelError
 from tests.answers import answer
 
 LOG = {
@@ -30,21 +29,6 @@ MARGINALS = fc.Marginals(
     {"context": ["q"] * 2, "item": [1, 2], "position": [1, 2], "probability": [1.0, 1.0]}
 )
 KNOWN = fc.Observed(LOG)
-
-
-@pytest.mark.parametrize(
-    ("candidate", "estimator", "options", "said"),
-    [
-        (MARGINALS, "ip", {}, r"success@2 by 'ip'.*Marginals does not say.*Lists"),
-        (CANDIDATE, "ip", {"baseline": MARGINALS}, "Marginals"),
-        (CANDIDATE, fc.Weighted("pbm", 10), {}, r"no weights that clip=10 could bound.*Weighted"),
-        (CANDIDATE, "item", {"logging": KNOWN}, r"success@2 by 'item'.*logging='frequency'"),
-        (CANDIDATE, "ladder-ip", {}, "which no rung of 'ladder-ip' knows"),
-    ],
-)
-def test_what_does_not_know_what_stands_above_is_refused(candidate, estimator, options, said):
-    with pytest.raises(ModelError, match=said):
-        answer(LOG, candidate, estimator, "success@2", **options)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +64,6 @@ def test_propensities_are_not_chosen_for_it():
     assert found["value"] == pytest.approx([1.0, 2.0])  # 1/π for prefix, rates for ip
 
 
-# --- other rewards --------------------------------------------------------------------------------
-
-
 # --- what it rests on -----------------------------------------------------------------------------
 
 
@@ -106,6 +87,3 @@ def test_what_was_never_at_risk_counts_as_no_click_and_is_in_the_margin():
     assert row["margin"] == pytest.approx(1)
     shown = answer(log, {"context": ["q"], "items": [[2, 3]]}, "ip", "clicks@2")
     assert shown["covered"] == 1
-
-
-# --- what moves it besides the records ------------------------------------------------------------

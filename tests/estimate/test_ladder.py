@@ -12,7 +12,6 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.errors import ModelError
 from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_prior, known_part, production_prior
 from foreclick.estimate.prior import prior_worth, score_prior
@@ -22,12 +21,21 @@ from foreclick.learn.prior import Prior, Theta
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from tests.answers import answer, close
+from tests.drawn import drawn, lists_table, log_table, marginals_table
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Record, clicks_at, dcg_at
-from tests.truth.random_logs import DEEPEST, lists_table, log_table, marginals_table, random_case
 
 STRENGTHS = {"list": (4.0, 7.0, 3.0), "ip": (3.0,)}
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1)
+DEEPEST = 6
+SMALL: dict[str, Any] = {
+    "records": 30,
+    "contexts": 3,
+    "items": 7,
+    "depth": DEEPEST,
+    "ragged": True,
+    "missing": True,
+}
 BETA = (-1.2, 0.4, 0.3, -0.2, 0.3, 0.2, 0.1, 0.05)
 BARE = (-0.9, 0.2, 0.4)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
@@ -77,7 +85,7 @@ INSIDE, OUTSIDE = Alike(25.0, 0.6), Alike(30.0, 0.5, 0.25, 0.3)
 @pytest.mark.parametrize("alike", [INSIDE, OUTSIDE])
 @pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 0.0), ("ip", 0.0)])
 def test_it_is_what_fits_all_counts_best(top: Top, stopping: float, alike: Alike, seed: int):
-    case = random_case(f"case{seed}", np.random.default_rng(seed), text=seed == 1)
+    case = drawn(seed, **SMALL, text=seed == 1)
     tally = fc.tally(fc.read_log(log_table(case.records)))
     lists = fc.Lists(lists_table(case.candidate))
     fit = given_fit(tally, top, stopping, [lists], alike)
@@ -103,7 +111,7 @@ def split(records: list[Record], parts: int) -> list[int]:
 @pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 0.0), ("ip", 0.0)])
 def test_a_backtest_is_a_loop_over_periods(top: Top, stopping: float, *, forward: bool):
     """Given what the whole log says of words, levels and stopping."""
-    case = random_case("held", np.random.default_rng(5))
+    case = drawn("held", **SMALL)
     records = case.records * 2
     days = split(records, 4)
     tally = fc.tally(fc.read_log(log_table(records, day=days), period="day"))
@@ -151,7 +159,7 @@ def covered_case() -> tuple[fc.Log, Any]:
 
 
 def test_marginals_say_all_that_the_top_ip_needs():
-    case = random_case("slots", np.random.default_rng(12))
+    case = drawn("slots", **SMALL)
     log = fc.read_log(log_table(case.records * 2))
     for metric in THETA:
         one, other = (
@@ -165,14 +173,6 @@ def test_marginals_say_all_that_the_top_ip_needs():
             assert close(one[name], other[name], 1e-9), name
 
 
-def test_it_answers_for_what_was_never_shown_and_says_how():
-    log, _ = covered_case()
-    new = {"context": ["q"], "items": [[9, 1, 2]]}
-    found = fc.evaluate(log, new, estimators=["ip", "ladder"], metrics="clicks@3", confidence=None)
-    assert found["value"][1] > found["value"][0]
-    assert any("33% on items never shown" in note for note in found.notes)
-
-
 def test_records_that_nobody_counted_are_not_none_of_them():
     log, candidate = covered_case()
     options: dict[str, Any] = {"estimators": ["ip", "ladder"], "metrics": "clicks@3"}
@@ -184,20 +184,3 @@ def test_records_that_nobody_counted_are_not_none_of_them():
     alone = fc.evaluate(log, candidate, confidence=None, **options | {"estimators": ["ladder"]})
     assert alone["ess"] == [None]
     assert "ess" not in alone.shown
-
-
-# --- what is refused ------------------------------------------------------------------------------
-
-
-def test_refusals():
-    log, candidate = covered_case()
-    with pytest.raises(ModelError, match="say 'list' or 'ip'"):
-        fc.Ladder("item")  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="does not know what stands above"):
-        fc.Ladder("ip", stopping=0.5)
-    with pytest.raises(ModelError, match="from 0 to 1"):
-        fc.Ladder(stopping=1.5)
-    with pytest.raises(ModelError, match="no use for logging="):
-        fc.evaluate(log, candidate, estimators="ladder", logging=candidate)
-    with pytest.raises(ModelError, match="Ask for 'prefix', 'ip' and 'item'"):
-        fc.support(log, candidate, estimators=["ladder"])

@@ -15,12 +15,12 @@ from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.question import Question, policy_depth
 from tests.answers import answer, clipped, log_of
+from tests.drawn import lists_table
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
 from tests.tries import tries
 from tests.truth import oracle
 from tests.truth.oracle import Record
-from tests.truth.random_logs import lists_table
 
 # A value is a sum of positive terms, each of a few roundings.
 SAME = 1e-13

@@ -190,14 +190,6 @@ def test_readers_stop_if_records_of_the_same_list_say_so():
     assert stops(batches_of(tally), "clicks") < 3
 
 
-def test_nothing_is_later_than_the_last_day():
-    _, tally = drawn(SMALL, 5)
-    with pytest.raises(fc.errors.TallyError, match="no record of the log is later than 13"):
-        tally.split(13)
-    with pytest.raises(fc.errors.TallyError, match="is no period"):
-        tally.split("noon")
-
-
 def test_another_order_of_the_same_items_is_worth_the_same():
     """No position counts more than another: the old ladder saw a change in 80 of 200 such logs."""
     excluded = 0
@@ -254,23 +246,3 @@ def test_items_out_of_reach_are_seen_by_what_is_missing_at_the_top():
     truth = found.lift("better", "clicks@3")
     assert abs(rows[False]["lift"][0] - truth) < abs(rows[True]["lift"][0] - truth)
     assert rows[False]["lift_low"][0] < truth < rows[False]["lift_high"][0]
-
-
-def test_a_log_without_clicks_has_an_answer():
-    rows = {"context": ["q"] * 20, "items": [[1, 2], [2, 3]] * 10, "clicks": [[0, 0]] * 20}
-    row = fc.evaluate(rows, {"context": ["q"], "items": [[3, 1]]}, estimators="ladder").to_dicts()
-    assert row[0]["value"] == pytest.approx(0.0, abs=0.1)
-
-
-def test_a_given_examination_is_no_estimate():
-    found, tally = drawn(SMALL, 5)
-    looks = [k**-0.8 for k in range(1, 5)]
-    asked: Any = {"metrics": "clicks@3"}
-    wide = [
-        row["change_high"] - row["change_low"]
-        for ladder in (fc.Ladder(), fc.Ladder(examination=looks))
-        for row in fc.evaluate(
-            tally, ranking(found, "worse"), estimators=ladder, **asked
-        ).to_dicts()
-    ]
-    assert wide[1] < wide[0]

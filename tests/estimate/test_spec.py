@@ -5,7 +5,7 @@ import math
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ModelError, OptionError
+from foreclick.errors import OptionError
 from foreclick.estimators import clips, parse_estimators
 from foreclick.models import MODELS, ClickModel
 
@@ -39,17 +39,3 @@ def test_clips_are_numbers_above_0_and_repeats_count_once():
 def test_one_is_a_list_of_one_and_without_a_clip_weights_are_not_bounded(given, clip):
     (found,) = parse_estimators(given)
     assert (found.name, found.clip) == ("ip", (clip,))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ([], "empty"),
-        (3, "estimators=3"),
-        ([3], "3 is no estimator"),
-        (["cascade"], "no estimator 'cascade'"),
-    ],
-)
-def test_anything_else_is_refused(wrong, message):
-    with pytest.raises(ModelError, match=message):
-        parse_estimators(wrong)

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ForeclickWarning, ModelError
+from foreclick.errors import ForeclickWarning
+from tests import drawn
 from tests.answers import IBIS, SAME, answer, assert_as_oracle, clipped, log_of, repeated
-from tests.truth import oracle, random_logs
+from tests.truth import oracle
 from tests.truth.paper import paper
 
 
@@ -81,7 +82,7 @@ class TestItem5FrequenciesOrPropensities:
         "c": {(1, 3): 1.0},
         "d": {(1, 3): 1.0},
     }
-    CANDIDATE = fc.Lists(random_logs.lists_table(POLICY))
+    CANDIDATE = fc.Lists(drawn.lists_table(POLICY))
     SIDES: ClassVar[Any] = {
         "list": lambda draws, items, k: draws.get(items, 0.0),
         "prefix": lambda draws, items, k: oracle.probability(
@@ -105,16 +106,6 @@ class TestItem5FrequenciesOrPropensities:
                 total += click * min(h / (of_list if model == "list" else of_slot[k - 1]), clip)
         return total / len(self.ONCE)
 
-    @pytest.mark.parametrize("logging", [None, "propensity"])
-    @pytest.mark.parametrize("model", ["list", "ip", "prefix"])
-    def test_cells_are_weighed_by_their_propensities_where_contexts_do_not_repeat(
-        self, model, logging
-    ):
-        log = self.read(self.ONCE, "of_list" if model == "list" else "of_slot")
-        by = clipped(model, [2, math.inf])
-        found = ask(log, self.CANDIDATE, estimators=by, logging=logging)
-        assert found["value"] == pytest.approx([self.ips(model, 2), self.ips(model)], rel=SAME)
-
     def test_frequencies_are_used_where_contexts_repeat_or_where_they_are_asked_for(self):
         often = self.read(self.OFTEN, "of_list")
         records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.OFTEN]
@@ -136,16 +127,3 @@ class TestItem5FrequenciesOrPropensities:
         with pytest.warns(ForeclickWarning, match="hardly repeat"):
             found = ask(once, self.CANDIDATE, estimators="list", logging="frequency")
         assert_as_oracle(found, records, self.POLICY)
-
-    @pytest.mark.parametrize(
-        ("propensity", "models"),
-        [("of_list", ("ip", "prefix", "item")), ("of_slot", ("list", "item", "pbm", "rctr"))],
-    )
-    def test_propensities_of_something_else_are_refused_with_what_to_use(self, propensity, models):
-        log = self.read(self.ONCE, propensity)
-        for model in models:
-            message = rf"cannot answer for '{model}'.*logging='frequency'.*logging=Lists"
-            with pytest.raises(ModelError, match=message):
-                answer(log, self.CANDIDATE, model, logging="propensity")
-        with pytest.raises(ModelError, match=r"read without.*propensity="):
-            answer(self.read(self.OFTEN), self.CANDIDATE, logging="propensity")

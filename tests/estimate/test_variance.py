@@ -75,17 +75,6 @@ def test_the_other_sample_adds_its_variance_and_the_log_itself_none():
     assert se_of(read, fc.Observed(read)) == pytest.approx(se_of(read, exactly(log)), rel=1e-9)
 
 
-def test_a_context_with_one_record_takes_the_usual_spread():
-    """Otherwise the fewest records would look the surest."""
-    rng = np.random.default_rng(6)
-    log, other = fc.read_log(records(rng, 400)), records(rng, 40)
-    several = {name: [*column] for name, column in other.items()}
-    keep = [i for i, x in enumerate(other["context"]) if x == 0]
-    keep.append(next(i for i, x in enumerate(other["context"]) if x == 1))
-    once = {name: [column[i] for i in keep] for name, column in several.items()}
-    assert se_of(log, fc.Observed(once)) > 1.3 * se_of(log, fc.Observed(several))
-
-
 def test_a_cell_without_weight_hides_nothing():
     """Item 2 is shown by the candidate only where nobody looks: its clicks tell nothing."""
     clicks = np.random.default_rng(8).integers(0, 2, 20).tolist()

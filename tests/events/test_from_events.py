@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick.errors import InvalidLogError, SourceError
+from foreclick.errors import InvalidLogError
 from foreclick.events import Match, from_events
 
 START = datetime(2026, 3, 1, 23, 59)  # noqa: DTZ001 - as in most logs
@@ -328,23 +328,6 @@ def test_one_thing_at_a_time(name):
     assert records(log) == bag(lists, log.shape.depth, log.shape.rewards)
     assert log.ledger.losses == losses
     assert log.shape.segments == tuple(options.get("segments", ()))
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"list_id": "request"}, "list_id='request' is not in the table, which has list_id"),
-        ({"list_id": None}, r"by list_id=fc.events.Match\(session=…, time=…\)"),
-        ({"items": "sku"}, "items='sku'"),
-        ({"position": "context"}, "none of 5 impressions has a list.*position='context'"),
-        ({"rewards": {}}, "say which actions count as which reward"),
-        ({"rewards": {"clicks": "click", "orders": "buy"}, "action": None}, "name the column"),
-        ({"rewards": {"revenue": {"buy": "price"}}}, r"rewards\['revenue'\]='price' is not in"),
-    ],
-)
-def test_what_is_wrong_is_said(options, said):
-    with pytest.raises((SourceError, InvalidLogError), match=said):
-        from_events(SHOWN, CLICKS, **options)
 
 
 def test_lists_that_break_the_rules_are_in_the_ledger():

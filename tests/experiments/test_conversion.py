@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import tracemalloc
 import warnings
 
 import pyarrow.parquet as pq
@@ -11,7 +10,6 @@ import pytest
 
 import foreclick as fc
 from experiments import datasets
-from experiments.datasets import conversion
 from experiments.datasets.__main__ import main
 from foreclick.errors import ForeclickWarning, SourceError
 
@@ -22,13 +20,6 @@ ODD = f"{RECORD} 9_0\t1,2,3 : 2 , 2;"
 def session(number: int) -> str:
     lists = "\t".join(f"{number + k},1" for k in range(10))
     return f"{number}\tM\t1\t{number}\n{number}\t0\tQ\t0\t{number % 7}\t1\t{lists}\n"
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Batches and row groups of few records."""
-    monkeypatch.setattr(conversion, "_BATCH", 100)
-    monkeypatch.setattr(conversion, "_GROUP", 300)
 
 
 def test_a_directory_and_a_glob_are_their_files_in_order_without_hidden_ones(write, tmp_path):
@@ -98,34 +89,6 @@ def test_readers_warn_of_what_is_odd_and_keep_sources_apart(write, tmp_path):
     two = datasets.pyclick(write(RECORD * 2, "two"), parquet=tmp_path / "kept.parquet")
     assert [log.source_rows.to_pyarrow().num_rows for log in (one, two)] == [1, 2]
     assert fc.read_log(str(tmp_path / "kept.parquet"), context="query").rows == 2
-
-
-@pytest.mark.usefixtures("small")
-def test_memory_does_not_grow_with_the_source(write, tmp_path):
-    def peak(sessions: int) -> int:
-        path = write("".join(session(n) for n in range(sessions)), f"train{sessions}.gz")
-        tracemalloc.start()
-        datasets.convert("yandex", path, tmp_path / "out.parquet")
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return most
-
-    peak(500)  # imports and caches
-    assert peak(10_000) < 2 * peak(1_000)
-
-
-@pytest.mark.usefixtures("small")
-def test_row_groups_are_complete_and_progress_reaches_the_end(write, tmp_path):
-    said: list[str] = []
-    path = write("".join(session(n) for n in range(10_050)))
-    done = datasets.convert("yandex", path, tmp_path / "out.parquet", progress=said.append)
-    written = pq.ParquetFile(done.path)
-    sizes = [written.metadata.row_group(i).num_rows for i in range(written.num_row_groups)]
-    assert sizes == [300] * 33 + [150]
-    assert written.read()["query"].to_pylist() == [n % 7 for n in range(10_050)]
-    shares = [int(line.split("GB, ")[1].split("%")[0]) for line in said]
-    assert shares == sorted(shares)
-    assert (shares[0] < 50, shares[-1]) == (True, 100)
 
 
 def test_the_command(write, tmp_path, monkeypatch, capsys):

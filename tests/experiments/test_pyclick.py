@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import datasets
 from experiments.datasets import _pyclick
-from foreclick.errors import SourceError
 
 TEXT = "9_0\t1,2,3 : 2 , 1; 9_0\t1,2,3 :;\n 8_1\t3,1\n : 3 , 3 , 7; "
 
@@ -29,13 +27,3 @@ def test_malformed_records(convert, bad):
     rows, oddities, _ = convert("pyclick", f"{TEXT}{bad};")
     assert len(rows) == 3
     assert oddities["malformed lines"] == 1
-
-
-def test_the_last_record_needs_no_semicolon(convert):
-    assert len(convert("pyclick", "9_0\t1,2 : 2; 9_0\t1,2 :").rows) == 2
-
-
-def test_a_file_without_semicolons_is_not_held_in_memory(write, tmp_path, monkeypatch):
-    monkeypatch.setattr(_pyclick, "_CHUNK", 10)
-    with pytest.raises(SourceError, match="semicolons"):
-        datasets.convert("pyclick", write("no records here " * 5), tmp_path / "out.parquet")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,9 +15,6 @@ from tests.real import DATA
 
 YANDEX = DATA / "yandex_kaggle_head100" / "train_head100.tsv"
 NAVER = DATA / "naver_clara2" / "CLARA2SearchLog_beta"
-PYCLICK = DATA / "pyclick_wscd"
-TRIVAGO = DATA / "trivago_val_100k"
-BANDIT = DATA / "open_bandit_men"
 DAY = 86_400_000  # milliseconds
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"no {DATA}")
@@ -138,69 +132,3 @@ def test_naver_record_by_record(convert):
     )
     assert found["value"] == pytest.approx([9_328 / 31_564] * 4)
     assert found["covered"] == pytest.approx([1] * 4)
-
-
-# --- the others ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "records", "lists", "clicks", "off_list"),
-    [("trainSample", 35_064, 951, 1.218, 417), ("testSample", 21_413, 1_001, 1.459, 276)],
-)
-def test_pyclick_is_the_published_one(convert, name, records, lists, clicks, off_list):
-    done, rows = convert("pyclick", PYCLICK / name)
-    assert done.records == records
-    assert len({row["query"] for row in rows}) == 20
-    assert len({(row["query"], *row["items"]) for row in rows}) == lists
-    assert done["found"][2] / records == pytest.approx(clicks, abs=0.0005)
-    assert done.oddities["clicks on items not in the list"] == off_list
-
-
-def test_trivago_is_the_published_one(convert):
-    done, rows = convert("trivago", TRIVAGO)
-    assert done["found"] == [100_003, 13_597, 13_596, 1]
-    assert done.oddities == {"clicks on items not in the list": 1}
-    assert sum(len(row["items"]) == 25 for row in rows) == 10_569
-    assert Counter(sum(row["clicks"]) for row in rows) == {1: 13_596, 0: 1}
-    assert {str(row["day"]) for row in rows} == {"2018-11-07", "2018-11-08"}
-    log = done.log()
-    assert facts(log)["size", "contexts"] == 2_906
-    published = [0.310, 0.106, 0.077, 0.059, 0.051, 0.044, 0.037, 0.036, 0.032, 0.027]
-    assert click_rates(log, 10) == pytest.approx(published, abs=0.0006)
-
-
-def test_open_bandit_row_by_row(convert):
-    done, rows = convert("open_bandit", BANDIT)
-    assert done.records == 20_000
-    assert done.oddities == {}
-    expected = []
-    for policy in ("bts", "random"):
-        with gzip.open(BANDIT / policy / "men.csv.gz", "rt") as file:
-            expected += [
-                {
-                    "position": int(row["position"]),
-                    "items": [int(row["item_id"])],
-                    "clicks": [int(row["click"])],
-                    "propensity": float(row["propensity_score"]),
-                    "policy": policy,
-                }
-                for row in csv.DictReader(file)
-            ]
-    days = {str(row.pop("day")) for row in rows}
-    assert rows == expected
-    assert days == {f"2019-11-{day}" for day in range(24, 31)}
-
-
-def test_open_bandit_click_rates_of_both_policies(convert):
-    log = convert("open_bandit", BANDIT)[0].log()
-    found = fc.evaluate(
-        log,
-        fc.Observed(log),
-        metrics="clicks@1",
-        estimators="ip",
-        by="policy",
-        logging="frequency",
-        confidence=None,
-    )
-    rates = dict(zip(found["policy"], found["production"], strict=True))
-    assert rates == pytest.approx({"bts": 0.0069, "random": 0.0046})

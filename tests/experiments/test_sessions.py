@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from experiments import datasets
-from experiments.datasets import sessions
-from foreclick.errors import SourceError
-
 CLEAN = """\
 0\tM\t4\t7
 0\t0\tQ\t0\t100\t1,2\t11,1\t12,1\t13,2
@@ -116,16 +112,6 @@ def test_an_item_twice_keeps_its_first_place_and_moves_nothing(convert):
     assert (log.rows, log.dropped_rows, log.shape.depth) == (1, 0, 4)
 
 
-def test_numbers_beyond_64_bits_and_sessions_without_end(write, tmp_path, monkeypatch):
-    monkeypatch.setattr(sessions, "_ENDLESS", 5)
-    for line, message in (
-        (["1\tQ\t1\t101\t1\t99999999999999999999,1"], "too large"),
-        (["1\tC\t0\t11"] * 9, "more than 5 lines in a row begin with '0'"),
-    ):
-        with pytest.raises(SourceError, match=message):
-            datasets.convert("yandex", write(yandex(*line)), tmp_path / "out.parquet")
-
-
 # --- the format of 2011 -------------------------------------------------------------------------
 
 
@@ -177,10 +163,3 @@ def test_2011_whose_click_it_is(convert, lines, clicks, oddities):
     written = convert("relevance_prediction", text)
     assert [row["clicks"] for row in written.rows] == clicks
     assert written.oddities == oddities
-
-
-def test_2011_an_item_twice_is_clicked_where_it_stands_first(convert):
-    rows, oddities, _ = convert("relevance_prediction", "0\t0\tQ\t1\t0\t5\t6\t5\t5\n0\t1\tC\t5\n")
-    assert rows[0]["items"] == [5, 6, None, None]
-    assert rows[0]["clicks"] == [1, 0, None, None]
-    assert oddities == {"lists with an item twice": 1}

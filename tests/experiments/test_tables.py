@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments import datasets
-from foreclick.errors import InvalidLogError, SourceError
+from foreclick.errors import SourceError
 
 HEAD = "user_id,session_id,timestamp,step,action_type,reference,platform,city,device,impressions\n"
 CLICKOUT = 'u,s,1541600000,1,clickout item,12,BE,"Ghent, Belgium",mobile,11|12|13\n'
@@ -92,20 +92,6 @@ def test_open_bandit_policies_are_directories_and_campaigns_do_not_mix(write, co
     write(BANDIT + IMPRESSIONS, "obd/bts/women.csv")
     with pytest.raises(SourceError, match=r"2 campaigns \(men, women\)"):
         datasets.convert("open_bandit", tmp_path / "obd", tmp_path / "out.parquet")
-
-
-@pytest.mark.parametrize("bad", ["x,1,0,0.5", "1,x,0,0.5", "1,1,x,0.5", "1,1,0,x", "1,1,0"])
-def test_open_bandit_malformed_rows(convert, bad):
-    text = f"{BANDIT}{IMPRESSIONS}2,2019-11-24 00:00:00,{bad},a\n"
-    rows, oddities, _ = convert("open_bandit", text, "men.csv")
-    assert len(rows) == 2
-    assert oddities == {"malformed lines": 1}
-
-
-def test_a_wrong_propensity_is_told_by_the_log(convert):
-    done = convert("open_bandit", (BANDIT + IMPRESSIONS).replace("0.25", "1.5"), "men.csv").done
-    with pytest.raises(InvalidLogError, match="propensity"):
-        done.log()
 
 
 @pytest.mark.parametrize("dataset", ["trivago", "open_bandit"])

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from tests import drawn
 from tests.answers import clipped
 from tests.fuzz.draws import Case
 from tests.fuzz.judge import (
@@ -22,7 +23,7 @@ from tests.fuzz.judge import (
     told,
     used_rows,
 )
-from tests.truth import firsts, random_logs, spread
+from tests.truth import firsts, spread
 
 
 def judge_public(case: Case) -> int:
@@ -30,7 +31,7 @@ def judge_public(case: Case) -> int:
     metrics = list(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
     logging: Any = case.logging
     if case.pi is not None:
-        logging = fc.Lists(random_logs.lists_table(case.pi))
+        logging = fc.Lists(drawn.lists_table(case.pi))
     found = answered(
         refused(case),
         lambda: fc.evaluate(
@@ -88,7 +89,7 @@ def read(case: Case) -> fc.Log:
         "slot": [list(row.chances[: len(row.items)]) for row in case.rows],
     }
     return fc.read_log(
-        random_logs.log_table(case.records, **columns),
+        drawn.log_table(case.records, **columns),
         count="weight",
         period="day",
         segments=("land",),
@@ -98,10 +99,10 @@ def read(case: Case) -> fc.Log:
 
 def policy_of(case: Case) -> Any:  # noqa: ANN401 - a policy
     """The candidate as a user gives it."""
-    lists = random_logs.lists_table(case.candidate)
+    lists = drawn.lists_table(case.candidate)
     match case.kind:
         case "Marginals":
-            return fc.Marginals(random_logs.marginals_table(case.candidate))
+            return fc.Marginals(drawn.marginals_table(case.candidate))
         case "Ranking":
             return fc.Ranking(lists.drop_columns("probability"))
         case "Observed":

@@ -7,7 +7,6 @@ role a column can have, simulated click models, and a shop.
 from __future__ import annotations
 
 import functools
-import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick import simulate
 from foreclick.simulate import shop as shops
-from tests.truth.random_logs import lists_table, marginals_table
+from tests.drawn import Draw, drawn, half_new, lists_table, marginals_table
 
 
 @dataclass(frozen=True)
@@ -34,38 +33,6 @@ class Case:
 
 
 # --- small random logs ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Draw:
-    """What a random log is like.
-
-    Attributes:
-        records: how many; `contexts`, `items`, `depth`: of how many queries, items and positions.
-        periods: how many days; 0 for none.
-        unit: whether users are known.
-        ragged: whether lists differ in length.
-        text: whether items are text.
-        orders: whether there are orders and a graded price.
-        propensity: "list" or "slot", if the probabilities of what was shown are logged.
-        missing: whether the candidates know only some of the contexts.
-        count: whether a column counts rows.
-        segments: whether there are segments.
-    """
-
-    records: int = 240
-    contexts: int = 5
-    items: int = 6
-    depth: int = 4
-    periods: int = 0
-    unit: bool = False
-    ragged: bool = False
-    text: bool = False
-    orders: bool = False
-    propensity: str | None = None
-    missing: bool = False
-    count: bool = False
-    segments: bool = False
 
 
 DRAWS: dict[str, Draw] = {
@@ -100,35 +67,19 @@ DRAWS: dict[str, Draw] = {
 @functools.cache
 def random_case(name: str, seed: int) -> Case:
     """The random log of this name and number, with its candidates."""
-    draw, rng = DRAWS[name], random.Random(f"{name} {seed}")  # noqa: S311 - no secret
-    pool = [f"item {i}" if draw.text else 100 + i for i in range(draw.items)]
-    queries = [f"q{i}" for i in range(draw.contexts)]
-    appeal = {(q, item): rng.uniform(0.05, 0.6) for q in queries for item in pool}
-    shown = {q: _policy(rng, draw, pool[:-1], rng.randint(3, 6)) for q in queries}
-    rows = [_record(rng, draw, queries, shown, appeal) for _ in range(draw.records)]
-    table = pa.Table.from_pylist(rows)
-    roles: dict[str, Any] = {"period": "day"} if draw.periods else {}
-    roles |= {"unit": "user"} if draw.unit else {}
-    roles |= {"rewards": {"orders": "orders", "price": "price"}} if draw.orders else {}
-    roles |= {"propensity": "chance"} if draw.propensity else {}
-    roles |= {"count": "times"} if draw.count else {}
-    roles |= {"segments": ["land", "device"]} if draw.segments else {}
-    known = queries[: max(len(queries) * 2 // 3, 1)] if draw.missing else queries
-    last = [row for row in rows if row["context"] in known][-len(rows) // 3 :]
+    found = drawn(f"{name} {seed}", DRAWS[name])
+    shown, new = found.shown, found.candidate
+    last = [row for row in found.rows if row["context"] in new][-len(found.rows) // 3 :]
     shown_now = [{"context": row["context"], "items": row["items"]} for row in last]
-    first = {q: next(iter(shown[q])) for q in queries}
-    shown_now += [{"context": q, "items": first[q]} for q in known]
-    new = {q: _policy(rng, draw, pool, 3) for q in known}
-    mixed = {q: {one: p / 2 for one, p in new[q].items()} for q in known}
-    for q in known:
-        mixed[q] = {first[q]: 0.5 + mixed[q].pop(first[q], 0.0)} | mixed[q]
-    best = [list(next(iter(new[q]))) for q in known]
-    old = [list([*shown[q]][-1]) for q in known]
+    shown_now += [{"context": q, "items": next(iter(shown[q]))} for q in new]
+    mixed = half_new(found)
+    best = [list(next(iter(new[q]))) for q in new]
+    old = [list([*shown[q]][-1]) for q in new]
     return Case(
-        fc.read_log(table, **roles),
+        found.log,
         {
-            "ranking": fc.Ranking({"context": known, "items": best}),
-            "old": fc.Ranking({"context": known, "items": old}),
+            "ranking": fc.Ranking({"context": list(new), "items": best}),
+            "old": fc.Ranking({"context": list(new), "items": old}),
             "lists": fc.Lists(lists_table(new)),
             "mixed": fc.Lists(lists_table(mixed)),
             "marginals": fc.Marginals(marginals_table(mixed)),
@@ -136,47 +87,6 @@ def random_case(name: str, seed: int) -> Case:
             "logging": fc.Lists(lists_table(shown)),
         },
     )
-
-
-Lists = dict[tuple[Any, ...], float]
-
-
-def _policy(rng: random.Random, draw: Draw, pool: list[Any], count: int) -> Lists:
-    """Some lists of a query, all of them different, with probabilities."""
-    found: Lists = {}
-    while len(found) < count:
-        length = rng.randint(2, draw.depth) if draw.ragged else draw.depth
-        found.setdefault(tuple(rng.sample(pool, min(length, len(pool)))), rng.uniform(0.2, 1))
-    total = sum(found.values())
-    return {one: mass / total for one, mass in found.items()}
-
-
-def _record(
-    rng: random.Random,
-    draw: Draw,
-    queries: list[str],
-    shown: dict[str, Lists],
-    appeal: dict[tuple[str, Any], float],
-) -> dict[str, Any]:
-    """One row: what was shown to whom and when, and what came of it."""
-    query = rng.choices(queries, [1 / (i + 1) for i in range(len(queries))])[0]
-    items, chance = rng.choices([*shown[query].items()], [*shown[query].values()])[0]
-    clicks = [int(rng.random() < appeal[query, a] / (1 + 0.5 * k)) for k, a in enumerate(items)]
-    row: dict[str, Any] = {"context": query, "items": items, "clicks": clicks}
-    row["day"] = rng.randrange(max(draw.periods, 1))
-    row["user"] = rng.randrange(60)
-    row["land"], row["device"] = rng.choice(["NL", "BE"]), rng.choice(["phone", "laptop"])
-    row["orders"] = [c * int(rng.random() < 0.4) for c in clicks]
-    row["price"] = [c * round(rng.uniform(1, 9), 2) for c in row["orders"]]
-    row["times"] = rng.choice([1, 2, 5])
-    if draw.propensity == "list":
-        row["chance"] = chance
-    if draw.propensity == "slot":
-        row["chance"] = [
-            sum(mass for one, mass in shown[query].items() if one[k : k + 1] == (a,))
-            for k, a in enumerate(items)
-        ]
-    return row
 
 
 # --- simulated click models -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 import foreclick as fc
 from tests.answers import clipped
+from tests.drawn import Draw
 from tests.goldens import logs
 from tests.goldens.logs import Case
 
@@ -134,7 +135,7 @@ def _random() -> Iterator[Question]:
             yield about.compare("by ladder", *three, estimators="ladder", **CLICKS)
 
 
-def _third(about: About, draw: logs.Draw, number: int, missing: dict[str, Any]) -> Question:
+def _third(about: About, draw: Draw, number: int, missing: dict[str, Any]) -> Question:
     """One question more about a random log, another one for each."""
     asked = CLICKS | missing
     match number % 9:

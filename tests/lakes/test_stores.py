@@ -176,11 +176,6 @@ def test_a_missing_package_is_named_with_its_extra(url, package, extra, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_scheme_is_refused():
-    with pytest.raises(SourceError, match=r"ftp:// is not read: give a path, or .*s3:"):
-        fc.read_log("ftp://a/b.parquet")
-
-
 def _said(error):
     return "".join(traceback.format_exception(error.value)) + repr(error.value)
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.errors import InvalidLogError, OptionError, SourceError
 from tests.engines.looking import bucket_of, without_spark
 from tests.logs.samples import LISTS, WIDE, Row, counted, impressions, reference, table, wide
 
@@ -221,23 +220,6 @@ def test_lists_longer_than_any_of_the_first_rows():
     assert counted(log) == {("q", (1,), (0,)): 100_000, ("q", (1, None, 2), (0, None, 1)): 1}
 
 
-def test_longer_lists_are_refused_unless_it_is_said_how_many_positions_matter():
-    items = [*range(1000, 1101)]
-    names = [f"i{k}" for k in items]
-    long: Row = {"context": ["q"], "list_id": [1], "position": [101], "item": [7], "click": [0]}
-    sources: list[tuple[Row, Row]] = [
-        ({"context": ["q"], "items": [items], "clicks": [[0] * 101]}, {}),
-        ({"context": ["q"], "items": [[7]], "clicks": [[0] * 101]}, {}),
-        ({"context": ["q"]} | {i: [1] for i in names}, {"items": names, "clicks": None}),
-        (long, LONG),
-    ]
-    for source, roles in sources:
-        with pytest.raises(InvalidLogError, match=r"has 101 positions.* 100 at most.*depth=20"):
-            fc.read_log(source, **roles)
-    log = fc.read_log(sources[0][0], depth=3)
-    assert counted(log) == {("q", (1000, 1001, 1002), (0, 0, 0)): 1}
-
-
 @without_spark
 @pytest.mark.parametrize("depth", [None, 3])
 def test_columns_that_are_never_null_beside_others_that_may_be(engine, depth):
@@ -322,51 +304,6 @@ def test_every_role_of_impressions_on_every_engine(engine):
     assert columns(log).field("n").type == pa.float64()
     assert log.rows == len(LISTS)
     assert log.dropped == {"a position twice in a list or below 1, or no list": 2}
-
-
-# --- what cannot be read --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "roles", "told"),
-    [
-        ({"items": [[1.5, 2.0]]}, {}, "items are of type float64; they must be integers or str"),
-        ({"items": [3]}, {}, r"'items' is of type int64, not a list.*long=.*item_1"),
-        ({"clicks": [1]}, {}, r"'clicks' is of type int64, not a list"),
-        ({"clicks": [[dt.date(2024, 1, 1)] * 2]}, {}, "clicks must be numbers .*not date"),
-        ({"w": ["2"]}, {"count": "w"}, "'w' must hold numbers, not string"),
-        ({"w": [True]}, {"count": "w"}, "'w' must hold numbers, not boolean"),
-        ({"context": [1.0]}, {}, r"contexts are of type float64.*integers or.*astype\('Int64'\)"),
-        ({"u": [1.0]}, {"unit": "u"}, r"units are of type float64.*integers or.*astype\('Int64'\)"),
-        ({}, {"rewards": {"a b": "clicks"}}, "rewards must have plain names"),
-        ({}, {"rewards": {"clicks": "clicks"}}, r"clicks stands twice: in clicks= and in rewards="),
-        ({}, {"items": None}, "name the column that holds the items"),
-        ({}, {"items": []}, "name the column that holds the items"),
-        ({}, {"long": "position"}, "long='position': give the column of the list's id and"),
-        ({}, {"long": ("list_id",)}, "such as .'list_id', 'position'"),
-        *(({}, {"depth": k}, rf"depth={k}: .* from 1 to 100") for k in (0, -1, 101)),
-        ({}, {"invalid": "ignore"}, "invalid='ignore'.*'error' or 'drop'"),
-    ],
-)
-def test_wrong_types_and_roles_are_explained(change, roles, told):
-    source = {"context": ["q"], "items": [[1, 2]], "clicks": [[0, 1]]} | change
-    with pytest.raises((SourceError, OptionError), match=told):
-        fc.read_log(source, **roles)
-
-
-OURS = "n rows records context period bucket item propensity weight bad_weight length repeated"
-OTHERS = "position estimator value lift contexts dropped seen verdict margin examination share"
-
-
-@pytest.mark.parametrize("name", [*OURS.split(), *OTHERS.split()])
-def test_a_segment_or_reward_cannot_be_called_like_a_column_of_ours(name):
-    source = table()
-    if name not in source.column_names:
-        source = source.append_column(name, [[7] * 7])
-    told = rf"a segment or reward cannot be called '{name}'.*Give it another"
-    for roles in ({"segments": name}, {"rewards": {name: "clicks"}}):
-        with pytest.raises(SourceError, match=told):
-            fc.read_log(source, **roles)
 
 
 # --- what is said of how a log is read ------------------------------------------------------------

@@ -1,9 +1,9 @@
 """What does not matter must not count: `python -m tests.metamorphic --comparisons 5000`.
 
 A comparison is one answer about a random log, and the same about the log with its rows in another
-order, other names of items or contexts, a segment or a reward more, made of two halves, in another
-format or in other batches: numbers are equal to 1e-9, verdicts are the same. Then tiny logs: no
-verdict contradicts its own interval, and of fewer than 30 records there is none.
+order, other names of items or contexts, a segment or a reward more, made of two halves, in files,
+in another format or in other batches: numbers are equal to 1e-9, verdicts are the same. Then tiny
+logs: no verdict contradicts its own interval, and of fewer than 30 records there is none.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ Each makes two logs of one, of which the same is asked.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -128,6 +130,17 @@ def _in_halves(log: RandomLog, rng: Rng) -> Side | None:
     return Side(log, one + other)
 
 
+def _in_files(log: RandomLog, rng: Rng) -> Side:
+    """A tally a file, whose days and users are the same, read in batches of two sizes."""
+    home, part = tempfile.mkdtemp(), rng.integers(0, 3, log.rows)
+    for number in np.unique(part).tolist():
+        some = fc.tally(log.taking(np.flatnonzero(part == number)).read())
+        some.write_parquet(Path(home) / f"{number}.parquet")
+    found = Side(log, in_batches(fc.read_tally(home), int(rng.choice([3000, 10**9]))))
+    weakref.finalize(found, shutil.rmtree, home)
+    return found
+
+
 def _twice(log: RandomLog) -> RandomLog:
     return log.taking(np.repeat(np.arange(log.rows), 2))
 
@@ -185,9 +198,7 @@ def _in_batches(log: RandomLog, rng: Rng) -> Side:
     return Side(log, in_batches(fc.tally(log.read()), slots), blocks)
 
 
-def _with_stranger(log: RandomLog, rng: Rng) -> Side | None:
-    if len(set(log.columns.get("kept", [0]))) > 1:
-        return None  # for how many records rows were kept is known of the log as a whole
+def _with_stranger(log: RandomLog, rng: Rng) -> Side:
     rows = max(log.rows // 10, 1)
     at = rng.integers(0, log.rows, rows).tolist()
     more = {name: [values[i] for i in at] for name, values in log.columns.items()}
@@ -207,6 +218,7 @@ CHANGES: dict[str, Change] = {
     "a segment more": Change(_with_segment),
     "a reward more": Change(_with_reward),
     "two halves added": Change(_in_halves),
+    "tallies in files": Change(_in_files),
     "count=2 for every row twice": Change(_counted_twice, before=_twice),
     "another format": Change(_of_format),
     "other batches": Change(_in_batches),

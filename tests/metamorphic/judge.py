@@ -65,8 +65,8 @@ def questions(log: RandomLog, *, dropping: bool = False) -> list[Asked]:
     clicks = [f"clicks@{rng.integers(1, depth + 1)}", f"dcg@{depth}", f"success@{depth}"]
     ratios = [f"ctr@{depth}"]
     if "rewards" in log.roles:
-        ratios.append(f"revenue@{depth}/clicks@{depth}")
-        clicks.append(f"revenue@{depth}")
+        ratios.append(f"price@{depth}/clicks@{depth}")
+        clicks.append(f"price@{depth}")
     metrics = [str(rng.choice(clicks)), str(rng.choice(clicks[:2])), str(rng.choice(ratios))]
     metrics = list(dict.fromkeys(metrics))
     missing: dict[str, Any] = {"missing": "drop"} if dropping else {}

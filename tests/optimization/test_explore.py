@@ -12,7 +12,6 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import MetricError, ModelError, PolicyError
 from tests.tries import tries
 
 CONTEXTS, ITEMS, K = 12, 6, 3
@@ -157,36 +156,6 @@ def test_the_policy_is_production_with_a_little_of_the_candidate(site, log, monk
     assert chance == pytest.approx(lists[0, *(shown_list or ())])
 
 
-def test_contexts_without_a_list_stay_as_they_are(site, log, monkeypatch):
-    monkeypatch.setattr("foreclick.optimization.explore.ROWS", CONTEXTS)
-    some = {"context": np.arange(4), "items": site.candidate[:4].tolist()}
-    with pytest.raises(PolicyError, match="missing='production'"):
-        fc.explore(log, some)
-    plan = fc.explore(log, some, missing="production")
-    share = dict(zip(plan["context"], plan["share"], strict=True))
-    assert {x for x, part in share.items() if part > 0} <= {"0", "1", "2", "3"}
-    assert len({row["context"] for row in plan.policy.table.to_pylist()}) == CONTEXTS
-
-
-def test_only_positions_that_count_need_exploring(site):
-    """The candidate differs below the first position only."""
-    alike = np.where(np.arange(K) == 0, site.production, 99 + np.arange(K))
-    log = fc.read_log(site.log(2000, 1, swaps=0.0))
-    policy = {"context": np.arange(CONTEXTS), "items": alike.tolist()}
-    plan = fc.explore(log, policy, metrics="clicks@1")
-    assert plan.share == 0
-    assert "nothing to explore" in plan.title
-
-
-@pytest.mark.parametrize("clicks", [[0, 0, 0], [1, 0, 0]])
-def test_rewards_that_never_vary_give_a_plan_too(site, clicks):
-    table = site.log(600, 3).set_column(2, "clicks", pa.array([clicks] * 600))
-    plan = fc.explore(table.drop_columns("day"), site.policy)
-    assert plan.share == pytest.approx(0.1)
-    assert math.isinf(plan.records) == (not any(clicks))
-    assert all(0 <= se < 1 for se in plan["se"])
-
-
 def half_of_an_ab_test(plan):
     (size,) = re.findall(r"needs ([\d,]+) records in each half", str(plan.notes))
     return int(size.replace(",", ""))
@@ -217,18 +186,6 @@ def test_users_who_come_again_make_an_ab_test_larger(site):
     alone = fc.explore(fc.read_log(table, period="day"), site.policy)
     users = fc.explore(fc.read_log(table, period="day", unit="user"), site.policy)
     assert half_of_an_ab_test(users) > 2 * half_of_an_ab_test(alone)
-
-
-def test_what_cannot_be_planned(site, log):
-    with pytest.raises(MetricError, match="one by one"):
-        fc.explore(log, site.policy, metrics="ctr@3")
-    scores = {"context": [0], "item": [1], "position": [1], "probability": [1.0]}
-    with pytest.raises(PolicyError, match="stand together"):
-        fc.explore(log, fc.Marginals(scores))
-    timeless = fc.read_log(site.log(1000, 1))
-    with pytest.raises(ModelError, match="Read it with period="):
-        fc.explore(timeless, site.policy, days=10)
-    assert fc.explore(timeless, site.policy).days is None
 
 
 def test_the_command(site, tmp_path, capsys):

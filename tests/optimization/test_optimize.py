@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,15 +14,14 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.errors import ModelError, OptionError, PolicyError
 from foreclick.estimate.fitting import production_prior
 from foreclick.optimization import counts, verb
 from foreclick.optimization.result import Optimized
 from tests.answers import answer, close, same
+from tests.drawn import log_table
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
 from tests.truth.paper import paper
-from tests.truth.random_logs import log_table
 
 K, ITEMS = 3, 5
 THETA = dcg_at(K)
@@ -283,19 +281,6 @@ def test_what_breaks_a_constraint_does_not_stay():
 # --- the same everywhere --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("roles", [{}, {"unit": "user"}, {"period": "day"}])
-def test_the_order_of_rows_does_not_matter(roles: dict[str, Any]):
-    records, rng = some_records(16, records=50), np.random.default_rng(0)
-    users = [f"u{i}" for i in rng.integers(0, 40, len(records))]
-    table = log_table(records, user=users, day=rng.integers(0, 5, len(records)).tolist())
-    one, other = (
-        fc.optimize(fc.read_log(rows, **roles), metrics=METRIC, judge="ip")
-        for rows in (table, table.take(rng.permutation(len(records))))
-    )
-    assert rows_of(one) == rows_of(other)
-    assert same(one.to_dicts()[0], other.to_dicts()[0])
-
-
 @pytest.mark.parametrize("judge", ["ip", "ladder"])
 def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
     judge: str, monkeypatch: pytest.MonkeyPatch
@@ -324,51 +309,3 @@ def test_a_policy_of_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
     assert same(one, other)
     assert again.notes == first.notes
     assert repr(again.policy) == repr(fc.Lists(first.policy.table))
-
-
-def test_probabilities_of_a_chosen_policy_sum_to_1():
-    """`Lists` would refuse it otherwise, but does not look at what was chosen here."""
-    log = fc.read_log(log_table(some_records(15, contexts=7, records=80)))
-    for more in ({}, {"estimators": "ip"}, {"max_change": 0.3}):
-        found = fc.optimize(log, **({"metrics": METRIC} | more)).policy
-        assert len(fc.Lists(found.table)._rows.stored.columns) == K + 2
-
-
-# --- refusals -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind", "said"),
-    [
-        ({"metrics": "success@2"}, ModelError, "first clicks"),
-        ({"estimators": "rctr"}, ModelError, "cannot choose a policy"),
-        (
-            {"estimators": fc.ClickModel("mine", cell=lambda slot: [slot.item])},
-            ModelError,
-            "cannot choose a policy",
-        ),
-        ({"estimators": ["ip", "item"]}, ModelError, "one of them"),
-        ({"max_change": 1.5}, OptionError, "from 0 to 1"),
-        ({"estimators": "prefix"}, ModelError, "cannot choose a policy"),
-        ({"estimators": fc.Weighted("ip", clip=2)}, ModelError, "and no clip"),
-        ({"pessimism": math.nan}, OptionError, "standard errors"),
-        ({"estimators": "list"}, ModelError, "cannot choose a policy"),
-        ({"banned": ["one"]}, PolicyError, "'one' is no item of the log"),
-        ({"pinned": {"context": ["q0"], "item": [1]}}, PolicyError, "'position'"),
-        (
-            {"pinned": {"context": ["q0"], "item": [1], "position": [4]}},
-            PolicyError,
-            "lists have 3 positions",
-        ),
-        (
-            {"pinned": {"context": ["q0"] * 2, "item": [1, 2], "position": [1, 1]}},
-            PolicyError,
-            "both to be at position 1",
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    log: fc.Log, asked: dict[str, Any], kind: type[Exception], said: str
-):
-    with pytest.raises(kind, match=said):
-        fc.optimize(log, **asked)

@@ -60,25 +60,6 @@ def test_a_written_policy_is_read_again(best, tmp_path, ending):
         assert len({picker(request, "q, 1") for picker in pickers}) == 1
 
 
-def test_a_plan_of_explore_is_called_as_in_the_log(tmp_path):
-    new = {"query": ["q, 1", "r"], "docs": [["b", ODD], ["b", "c"]]}
-    plan = fc.explore(LOG, new, metrics="clicks@3")
-    plan.write(tmp_path / "show.csv")
-    read = fc.Lists(tmp_path / "show.csv")
-    assert repr(read) == "Lists(columns query, docs, probability)"
-    before, after = (
-        fc.evaluate(LOG, policy, metrics="clicks@3", estimators="ip", confidence=None)["value"]
-        for policy in (plan.policy, read)
-    )
-    assert after == pytest.approx(before, rel=1e-12)
-
-
-@pytest.mark.parametrize("path", ["policy.txt", "policy", "nowhere/policy.csv"])
-def test_a_path_that_cannot_be_written_is_refused(best, tmp_path, path):
-    with pytest.raises(SourceError, match="cannot be written"):
-        best.write(tmp_path / path)
-
-
 VALUE: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "confidence": None}
 
 

@@ -1,11 +1,6 @@
 """Marginals: what item-position probabilities can answer, and what they cannot."""
 
-import math
-
-import pytest
-
 import foreclick as fc
-from foreclick.errors import InvalidLogError, PolicyError
 from tests.answers import answer, log_of, repeated
 from tests.truth.paper import paper
 
@@ -25,13 +20,6 @@ def table(**columns):
     } | columns
 
 
-@pytest.mark.parametrize("model", ["list", "prefix", fc.ClickModel("mine", cell="prefix")])
-def test_refuse_models_of_whole_lists_and_say_what_to_use(model):
-    message = r"Marginals does not say how likely whole lists.*Use Lists or Ranking.*'ip', 'item'"
-    with pytest.raises(PolicyError, match=message):
-        answer(log_of(RECORDS), fc.Marginals(table()), model, missing="drop")
-
-
 def rows(*slots):
     return dict(zip(table(), map(list, zip(*slots, strict=True)), strict=True))
 
@@ -47,30 +35,3 @@ def test_what_changes_nothing():
         fc.Marginals({**table(), "item_position": [1, 2]}, position="item_position"),
     ):
         assert answer(log, other) == answer(log, fc.Marginals(table()))
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"position": [0, 1]}, r"position 0 in context 'q' \(1 such.*count from 1"),
-        ({"position": [1.0, 2.0]}, "'position' must be an integer"),
-        (
-            {"position": [1, 1], "probability": [1.0, 0.75]},
-            r"position 1 in context 'q' sum to 1\.75 \(1 such",
-        ),
-        (
-            {"item": [1, 1], "probability": [1.0, 0.5]},
-            r"item 1 in context 'q' sum to 1\.5 .*may exceed 1",
-        ),
-        *(
-            ({"probability": [1.0, wrong]}, "probability null, NaN, too large, or not above 0")
-            for wrong in (-0.5, math.nan, None)
-        ),
-        ({"position": None}, "position='position' is no column"),
-        ({"probability": None}, "probability='probability' is no column"),
-    ],
-)
-def test_what_are_no_marginals_is_refused(columns, message):
-    given = {name: values for name, values in table(**columns).items() if values is not None}
-    with pytest.raises((PolicyError, InvalidLogError), match=message):
-        fc.Marginals(given)

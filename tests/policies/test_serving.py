@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ForeclickWarning, InvalidLogError, SourceError
+from foreclick.errors import ForeclickWarning
 
 # Lists of different length, equal probabilities, a hole, a list in parts, a softmax in float32.
 LISTS: list[tuple[str, list[Any], float]] = [
@@ -210,20 +210,6 @@ def test_contexts_without_a_list_are_counted_with_an_example_and_a_remedy():
     assert found[2] == found[3] == (None, None)
     picker = policy.serving()
     assert picker(2, "z") == picker(3, None) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("requests", "message"),
-    [
-        ({"request": [1, None], "context": ["q"] * 2}, r"1 of 2 requests have no id.*Number them"),
-        ({"id": [1], "context": ["q"]}, "request='request' is not among id, context"),
-        ({"request": [1]}, r"context='context' is not among request.*context=None"),
-        ({"request": [1.5], "context": ["q"]}, "requests are of type float64"),
-    ],
-)
-def test_what_are_no_requests_is_refused(requests, message):
-    with pytest.raises((InvalidLogError, SourceError), match=message):
-        fc.Lists(TWO).sample(requests)
 
 
 def test_a_picker_can_be_pickled_and_says_how_large_it_is():

@@ -1,6 +1,5 @@
 """The answer first: what a result prints, in 80 columns."""
 
-import math
 from itertools import product
 
 import numpy as np
@@ -158,12 +157,3 @@ class TestGrid:
             "  a    +1%   x",
             "  b   +10%   y",
         ]
-
-
-def test_a_ratio_that_divides_by_nothing_has_no_number():
-    row: dict[str, str | float | None] = {
-        "estimator": "ip", "metric": "ctr@3", "clip": math.inf, "value": None, "production": 0.0,
-        "change": None, "lift": None, "covered": 1.0, "records": 5, "verdict": "cannot tell",
-    }  # fmt: skip
-    found = fc.Evaluation((row,), tuple(row), answering="ip")
-    assert found.headline.lines[0][2] == "no number: the denominator is 0 in this log"

@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 
 import foreclick as fc
+from tests import drawn
 from tests.answers import log_of, repeated
-from tests.truth import random_logs
 
 RECORDS = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
 DAYS = [dt.date(2024, 5, 1)] * 4 + [dt.date(2024, 5, 2)] * 4
-TABLE = random_logs.log_table(
-    [*RECORDS, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS
-)
+TABLE = drawn.log_table([*RECORDS, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS)
 
 
 def facts(log: Any, **roles: Any) -> dict[tuple[str, str], Any]:  # noqa: ANN401
@@ -87,12 +85,3 @@ def test_bot_like_units_are_counted_with_their_records(bots, bot_like):
     assert any("Bot-like units made 88%" in note for note in fc.check(log).notes) == bot_like
     tallied = fc.check(fc.tally(log))
     assert "units" not in tallied["section"]  # of a tally nobody knows
-
-
-def test_units_of_a_long_log_have_lists_not_impressions():
-    rows = [(f"l{i}", k, "u" if i < 4 else "v") for i in range(5) for k in (1, 2)]
-    names = ("list_id", "position", "user")
-    table: dict[str, Any] = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    table |= {"context": ["q"] * 10, "items": table["position"], "clicks": [0] * 10}
-    found = facts(table, long=("list_id", "position"), unit="user")
-    assert found["units", "records of the median unit"] == (4 + 1) / 2

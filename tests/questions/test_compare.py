@@ -7,7 +7,6 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.errors import ModelError, OptionError
 
 CONTEXTS, ITEMS, POSITIONS = 30, 5, 4
 
@@ -93,28 +92,3 @@ def test_a_candidate_and_itself_do_not_differ(log, estimator, metric):
     row = row_of(result, "one", "same")
     assert (row["change"], row["se"]) == (0, 0)
     assert row_of(result, "same", "other")["se"] > 0
-
-
-def test_refusals(log, simulation):
-    with pytest.raises(ModelError, match="by name"):
-        fc.compare(log, {})
-    with pytest.raises(ModelError, match="production itself"):
-        fc.compare(log, {"production": ranking()})
-    with pytest.raises(OptionError, match="missing="):
-        fc.compare(log, {"a": ranking()}, missing="drop")  # type: ignore[arg-type]
-    bare = fc.read_log(simulation.sample(1000, seed=1), context="query")
-    with pytest.raises(ModelError, match="no period and no unit"):
-        fc.compare(bare, {"a": ranking()})
-
-
-def test_by_the_ladder_each_candidate_is_worth_what_evaluate_says(log):
-    both = {"a": ranking(), "b": ranking(range(CONTEXTS // 5))}
-    found = fc.compare(log, both, estimators="ladder", metrics="clicks@4")
-    for name, policy in both.items():
-        alone = fc.evaluate(log, policy, metrics="clicks@4")
-        row = row_of(found, name, "production")
-        # One prior serves both, so that what both show cancels: each has heard the other, too.
-        assert alone["estimator"][0] == "ladder"
-        assert row["value"] == pytest.approx(alone["value"][0], rel=0.01)
-        assert row["low"] == pytest.approx(alone["change_low"][0], abs=0.02 * row["value"])
-        assert row["high"] == pytest.approx(alone["change_high"][0], abs=0.02 * row["value"])

@@ -159,14 +159,3 @@ def test_below_the_positions_that_it_tells_of_it_goes_on_as_one_over_k():
     assert curve.root[3] == curve.root[1]  # as far off as where it goes on from
     assert "the examination of positions 3–4" in notes[0]
     assert not learnt(some, "clicks@2")[1]
-
-
-def test_models_of_ones_own_learn_it_too(log):
-    mine = fc.ClickModel("mine", cell="item", examination="learnt")
-    assert value(log, mine) == value(log, "pbm")
-    assert (
-        learnt(log, estimators=fc.ClickModel("ip", ("item", "position"), "learnt"))[0] == "learnt"
-    )
-    with pytest.raises(fc.errors.ModelError, match="Give 'learnt', '1/k'"):
-        fc.ClickModel("mine", cell="item", examination="1/x")  # type: ignore[arg-type]
-    assert fc.Ladder(examination="learnt") == fc.Ladder()

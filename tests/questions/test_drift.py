@@ -98,16 +98,6 @@ def test_a_drift_is_that_of_a_loop_over_items():
     assert (found.common, found.ahead) == (0, 3.5)
 
 
-def test_a_drift_of_all_items_alike():
-    _, tally = slots(61_007, 8, lambda _, item, day: 0.2 * (1 + item) / 2 * 1.1 ** (day - 4))
-    found = drift_of(batches_of(tally), "clicks", P)
-    assert found.common == pytest.approx(np.log(1.1), rel=0.2)
-    assert found.spread == 0
-    (note,) = found.notes()
-    assert "Click rates rise by" in note
-    assert "all items alike" in note
-
-
 @pytest.mark.parametrize("days", [2, 8])
 def test_chance_is_no_drift(days: int):
     _, tally = slots(61_008, days, lambda _, item, __: 0.2 + 0.1 * item)

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ForeclickWarning, PolicyError
+from foreclick.errors import ForeclickWarning
+from tests import drawn
 from tests.answers import IBIS, answer, clipped, log_of, repeated, settled
-from tests.truth import oracle, random_logs
+from tests.truth import oracle
 
 COLUMNS = (
     *("value", "se", "low", "high", "borrowed", "margin", "production"),
@@ -24,7 +25,6 @@ TWO = [
     *repeated(((3, 1), (0, 1)), ((1, 3), (0, 0)), context="r"),
 ]
 BOTH = {"context": ["q", "r"], "items": [[2, 1], [1, 3]]}
-ONE = {"context": ["q"], "items": [[2, 1]]}
 STRANGER = {"context": ["q", "r"], "items": [[3, 9], [2, 8]]}
 """Items that other contexts have shown, or none."""
 
@@ -40,7 +40,7 @@ def ask(log, candidate=None, **options):
 
 
 def read(records, roles, **columns):
-    return fc.read_log(random_logs.log_table(records, **columns), **roles)
+    return fc.read_log(drawn.log_table(records, **columns), **roles)
 
 
 class TestRows:
@@ -58,20 +58,8 @@ class TestRows:
         asked = list(zip(found["estimator"], found["metric"], found["clip"], strict=True))
         assert asked == [(e, m, math.inf) for e in ("ladder", "ip") for m in ("clicks@3", "dcg@10")]
 
-    def test_invalid_rows_that_were_dropped_are_counted(self):
-        items = [[1, 2]] * 5 + [[1, 1], [2]]
-        table = {"context": ["q"] * 7, "items": items, "clicks": [[0, 1]] * 7}
-        row = answer(fc.read_log(table, invalid="drop"), {"context": ["q"], "items": [[1, 2]]})
-        assert (row["records"], row["dropped"]) == (5, 2)
-
-    @pytest.mark.filterwarnings(IBIS)
-    def test_records_of_weighted_rows_need_not_be_whole(self):
-        with pytest.warns(ForeclickWarning):
-            found = ask(read(TWO[:6], {"count": "w"}, w=[0.25] * 6), ONE)
-        assert found["records"] == found.to_arrow()["records"].to_pylist() == [1.5]
-
     def test_what_goes_for_a_log_and_for_a_candidate(self, log, tmp_path):
-        table, expected = random_logs.log_table(TWO), answer(log, fc.Ranking(BOTH))
+        table, expected = drawn.log_table(TWO), answer(log, fc.Ranking(BOTH))
         fc.tally(log).write_parquet(tmp_path / "tally.parquet")
         for source in (table, table.to_pandas(), fc.read_tally(tmp_path / "tally.parquet")):
             assert answer(source, BOTH) == answer(source, pa.table(BOTH)) == expected
@@ -79,12 +67,6 @@ class TestRows:
 
 
 class TestContexts:
-    @pytest.mark.parametrize("missing", ["error", "production", "drop"])
-    def test_all_of_them_missing_is_an_error_whatever_the_rule(self, log, missing):
-        elsewhere = {"context": ["Q", "R"], "items": [[1, 2], [1, 3]]}
-        with pytest.raises(PolicyError, match=r"no list for any context.*the log has 'q', 'r'"):
-            answer(log, elsewhere, missing=missing)
-
     def test_those_that_only_the_candidate_has_are_ignored_and_counted(self, log):
         more = {"context": ["q", "r", "s", "t"], "items": [[2, 1], [1, 3], [7], [8]]}
         found, plain = ask(log, more, confidence=None), ask(log, confidence=None)
@@ -107,21 +89,8 @@ class TestContexts:
             assert advice in message
         assert any("hardly repeat" in note for note in found.notes), "also where it is printed"
 
-    def test_five_records_are_enough_and_a_known_logging_policy_is(self):
-        """A warning would be an error."""
-        enough = log_of(repeated(((1, 2), (1, 0)), times=5))
-        assert answer(enough, {"context": ["q"], "items": [[1, 2]]})["value"] == 1
-        known = fc.Ranking(self.SAME_LISTS)
-        assert answer(log_of(self.RARE), self.SAME_LISTS, logging=known)["value"] == 1
-
 
 class TestNothingInCommon:
-    @pytest.mark.parametrize("missing", ["error", "drop", "production"])
-    def test_items_that_no_context_has_shown_are_an_error_with_examples(self, log, missing):
-        for items, cause in (([[8], [9]], ""), ([["sku-1"], ["sku-2"]], "text")):
-            with pytest.raises(PolicyError, match=rf"the log has 1.*\(integer\).*{cause}"):
-                answer(log, {"context": ["q", "r"], "items": items}, missing=missing)
-
     def test_no_item_in_common_is_no_answer_by_any_estimator(self, log):
         found = fc.evaluate(log, STRANGER, estimators=clipped("all", [10, math.inf]))
         assert len(found) == 2 * (1 + 2 * 6)  # a ladder has no clip
@@ -143,15 +112,6 @@ class TestSegments:
         record._replace(clicks=tuple(clicks))
         for record, clicks in zip(TWO * 3, RNG.integers(0, 2, (36, 2)).tolist(), strict=True)
     ]
-
-    def test_by_period_the_records_say_how_much_a_period_varies(self):
-        """Of one period, other periods do not: intervals are by units, or by records."""
-        log = read(self.RECORDS, {"period": "day"}, day=[i % 5 for i in range(36)])
-        auto, by_record = (
-            ask(log, by="period", confidence=fc.Confidence(clusters=c)) for c in ("auto", "record")
-        )
-        assert settled(auto) == settled(by_record)
-        assert all(se > 0 for se in auto["se"])
 
     def test_two_of_them_are_crossed(self):
         roles = {"segments": "s", "period": "day"}
@@ -235,8 +195,3 @@ class TestBacktest:
         off = replace(tested, rows=rows, by_newness={})
         assert off.error("ip", "clicks@1", math.inf) == error
         assert self.verdict(off) == [word]
-
-    def test_of_something_else_is_refused(self):
-        other = fc.backtest(self.LOG, metrics="clicks@2", estimators="ip")
-        with pytest.raises(fc.errors.BacktestError, match="no row for 'ip', 'clicks@1'"):
-            self.verdict(other)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foreclick as fc
-from foreclick.errors import MetricError, ModelError, OptionError
+from foreclick.errors import ModelError
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -133,17 +133,6 @@ def test_periods_are_clusters_and_users_the_wider_of_both():
     assert dated["se"] == pytest.approx(errors, abs=1e-5)
 
 
-def test_one_user_alone_has_no_error_bars():
-    """How much users differ is not known then, whatever independent clicks would say."""
-    log = together(*[records(*rotations(P), user="u", day=day) for day in range(4)])
-    roles: Any
-    for roles in ({"unit": "user"}, {"unit": "user", "period": "day"}):
-        found = fc.examination(fc.read_log(log, **roles))
-        assert found.curve == approx(P)
-        assert found["se"] == [0, None, None, None]
-        assert found["low"] == found["high"] == [1, None, None, None]
-
-
 def replications(count, rng, *, daily):
     """Small logs in one table, clicked by a PBM; every day has its own list if `daily`."""
     contexts, days, times = 20, 6, 12
@@ -235,13 +224,6 @@ def test_positions_that_only_win_have_no_answer():
     assert any(note.startswith("Position 3 cannot be compared with") for note in found.notes)
 
 
-def test_a_log_in_which_nothing_moves_is_refused():
-    with pytest.raises(ModelError, match="no two positions can be compared"):
-        fc.examination(records(([1, 2], 100, [40, 20])))
-    with pytest.raises(ModelError, match="no two positions"):
-        fc.examination(records(([1, 2], 100, [0, 0]), ([2, 1], 100, [0, 0])))
-
-
 def test_a_ranker_that_changes_by_day_is_compared_across_days():
     days = [records(one, day=day) for day, one in enumerate(rotations(P))]
     log = fc.read_log(together(*days), period="day")
@@ -266,16 +248,6 @@ def test_within_periods_a_change_of_taste_is_no_examination():
     assert fc.examination(read, within="context").curve != approx([1, 0.5], 1e-3)
 
 
-def test_records_without_a_period_are_left_out_and_counted():
-    log = together(
-        *[records(*rotations(P), day=day) for day in (1, 2, 3, 4)],
-        records(*rotations((1, 1, 1, 1)), day=None),
-    )
-    found = fc.examination(fc.read_log(log, period="day"))
-    assert found.curve == approx(P)
-    assert "Left out: 800 records without a period." in found.notes
-
-
 # --- segments -----------------------------------------------------------------------------------
 
 
@@ -296,18 +268,6 @@ def test_segments_have_a_curve_each():
         _ = found.curve
     with pytest.raises(ModelError, match="by='shop'"):
         fc.examination(read, by="shop")
-
-
-def test_what_the_log_does_not_have_is_refused():
-    log = records(*rotations(P))
-    with pytest.raises(OptionError, match="within='day'"):
-        fc.examination(log, within="day")  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="read without"):
-        fc.examination(log, within="period")
-    with pytest.raises(OptionError, match="confidence=95"):
-        fc.examination(log, confidence=95)
-    with pytest.raises(MetricError, match="no reward 'sales'"):
-        fc.examination(log, reward="sales")
 
 
 # --- what it is for -----------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import OptionError
 from foreclick.inference import anytime, t_quantile
 from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 
@@ -44,11 +43,6 @@ def ask(log, candidate=None, read=None, **options):
     asked = {"metrics": METRIC, "estimators": "list", "logging": table(PI)} | options
     source = fc.read_log(log, **(read or {}))
     return fc.evaluate(source, table(H) if candidate is None else candidate, **asked).to_dicts()[0]
-
-
-def test_no_such_interval():
-    with pytest.raises(OptionError, match="anytime='bayes': give True or False"):
-        fc.Confidence(anytime="bayes")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scipy import stats
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.errors import MetricError, ModelError, OptionError, ReportError
+from foreclick.errors import ReportError
 from foreclick.estimate.fitting import production_covariance, production_prior
 from foreclick.learn.prior import steps
 
@@ -110,13 +110,6 @@ class TestRates:
             assert found[pair] == pytest.approx(row, rel=1e-3), pair
         assert len({row[6] for row in expected.values()}) > 2
 
-    def test_rewards_that_are_not_clicks_scale(self):
-        rows = log()
-        ten = rows | {"clicks": [[10 * c for c in clicks] for clicks in rows["clicks"]]}
-        one, many = (rows_of(fc.judgments(r, examination=CURVE).items) for r in (rows, ten))
-        for pair, row in one.items():
-            assert many[pair][:3] == pytest.approx([10 * v for v in row[:3]], rel=1e-6)
-
 
 class TestIntervals:
     @pytest.mark.parametrize(("swaps", "given"), [(False, False), (True, False), (True, True)])
@@ -138,37 +131,12 @@ class TestResult:
         assert found.notes[0].startswith(f"{graded} of 15 items of contexts have a grade, in ")
         assert "The others may be more than 1 grade off" in found.notes[0]
 
-    def test_records_that_count_less_are_said(self):
-        rows = log() | {"day": [i % 3 for i in range(900)]}
-        tally = fc.tally(fc.read_log(rows, period="day"))
-        light = fc.judgments(tally.weigh(half_life=1), examination=CURVE)
-        assert light.notes[-1].startswith("Some periods count less than others.")
-        assert sum(light["records"]) < sum(fc.judgments(tally, examination=CURVE)["records"])
-
-    def test_a_context_without_clicks_has_no_grades(self):
-        found = rows_of(fc.judgments(log(), examination=CURVE).items)
-        assert {row[6] for (context, _), row in found.items() if context == "q0"} == {None}
-
     def test_the_best_item_is_one_that_is_known_to_be_good(self):
         often, once = [([1], [1])] * 200 + [([1], [0])] * 300, [([2], [1])]
         items, clicks = zip(*often, *once, strict=True)
         rows = {"context": ["q"] * len(items), "items": list(items), "clicks": list(clicks)}
         found = rows_of(fc.judgments(rows, examination=[1.0]).items)
         assert [row[6] for row in found.values()] == [3, None]
-
-    @pytest.mark.parametrize(
-        ("options", "error", "said"),
-        [
-            ({"confidence": 1.0}, OptionError, "confidence=1.0"),
-            ({"max_error": 0}, OptionError, "max_error=0"),
-            ({"reward": "orders"}, MetricError, "orders"),
-            ({"examination": [1.0]}, ModelError, "is given for 1 position"),
-            ({"examination": [1.0, -0.5, 1]}, ModelError, "must be finite and at least 0"),
-        ],
-    )
-    def test_options_are_checked(self, options, error, said):
-        with pytest.raises(error, match=said):
-            fc.judgments(log(), **options)
 
 
 class TestFiles:
@@ -210,8 +178,3 @@ class TestFiles:
         with pytest.raises(ReportError, match=message):
             found.write(tmp_path / "a.qrels")
         assert not list(tmp_path.iterdir())
-
-    @pytest.mark.parametrize("name", ["a.xlsx", "no/a.csv"])
-    def test_other_files_are_refused(self, found, tmp_path, name):
-        with pytest.raises(ReportError, match=r"cannot be written|no directory"):
-            found.write(tmp_path / name)

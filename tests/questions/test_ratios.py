@@ -10,7 +10,6 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import MetricError
 
 NEW = {"context": ["q"], "items": [[2, 1]]}
 
@@ -45,38 +44,6 @@ def test_revenue_per_click_rises_by_a_tenth():
     assert e["lift"][0] == pytest.approx(2.4 / 2.2 - 1, abs=0.02)
     assert e["lift_low"][0] < 2.4 / 2.2 - 1 < e["lift_high"][0]
     assert "changes by +" in e.verdicts[0].because
-
-
-def test_spellings():
-    log = read(shop())
-    short = fc.evaluate(log, NEW, metrics=["revenue/clicks@2", "ctr@2"], estimators="ip")
-    values = [fc.Ratio("revenue@2", "clicks@2"), fc.Ratio(fc.Metric("clicks@2"), "shown@2")]
-    long = fc.evaluate(log, NEW, metrics=values, estimators="ip")
-    assert short["metric"] == ["revenue@2/clicks@2", "ctr@2"]
-    assert short.rows == long.rows
-    clicks = fc.evaluate(log, NEW, metrics="clicks@2", estimators="ip")
-    assert short["value"][1] == pytest.approx(clicks["value"][0] / 2)
-    assert short["se"][1] == pytest.approx(clicks["se"][0] / 2)
-    assert fc.Ratio("ctr@5").name == "ctr@5"
-
-
-def test_the_other_verbs_refuse_with_a_remedy():
-    log = read(shop())
-    for verb in (
-        lambda m: fc.backtest(log, metrics=m),
-        lambda m: fc.optimize(log, metrics=m),
-        lambda m: fc.support(log, NEW, metrics=m),
-    ):
-        with pytest.raises(MetricError, match="one by one"):
-            verb("revenue@2/clicks@2")
-        with pytest.raises(MetricError, match="denominator of a ratio"):
-            verb("shown@2")
-
-
-def test_a_reward_cannot_have_the_name_of_what_is_shown():
-    table = shop(records=10)
-    with pytest.raises(fc.errors.ForeclickError, match="my_shown"):
-        fc.read_log(table | {"shown": table["clicks"]}, rewards={"shown": "shown"})
 
 
 def test_what_was_never_shown_is_bought_by_all_or_by_none():

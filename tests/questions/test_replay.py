@@ -11,7 +11,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.errors import OptionError, SourceError
+from foreclick.errors import SourceError
 from foreclick.questions.replay import Replay
 from foreclick.simulate.shop import Shop, draw
 
@@ -184,13 +184,6 @@ class TestSeveralTests:
         ]
         return pa.concat_tables(named)
 
-    def test_each_is_predicted_on_its_own(self, log):
-        found = fc.replay(log, experiment="test", metrics="clicks@1")
-        rows = [row for row in found.rows if row["estimator"] == "ip"]
-        assert [row["experiment"] for row in rows] == ["a", "b", "c"]
-        alone = fc.replay(arms(CONTROL, NEW), metrics="clicks@1")
-        assert rows[0]["predicted"] == one(alone, estimator="ip")["predicted"]
-
     def test_replays_add_up(self, log):
         together = fc.replay(log, experiment="test", metrics="clicks@1")
         parts = [
@@ -264,35 +257,3 @@ def test_what_is_odd_is_said(kind, said):
         assert found.headline.title == "No A/B test could be predicted (clicks@1)"
     if "few" in kind:
         assert found["shared"] == [0.5, 0.5]
-
-
-@pytest.mark.parametrize("control", [0, False])
-def test_arms_may_be_numbers_or_flags(control):
-    log = arms(CONTROL, NEW)
-    flags = [type(control)(v == "new") for v in log["variant"].to_pylist()]
-    log = log.set_column(3, "variant", pa.array(flags))
-    for found in (fc.replay(log, control=control), fc.replay(log)):
-        assert found["log"][0] == str(control).lower()
-
-
-@pytest.mark.parametrize(
-    ("log", "options", "said"),
-    [
-        (fc.read_log(arms(CONTROL, NEW)), {}, r"read_log\(…, segments=\['variant'\]\)"),
-        (arms(CONTROL, []), {}, "no test of the log has two arms: 'variant' is 'c"),
-        (arms(CONTROL, NEW), {"control": "old"}, "control='old' is no arm .* 'control' or 'new'"),
-    ],
-)
-def test_refusals(log, options, said):
-    with pytest.raises(SourceError, match=said):
-        fc.replay(log, **options)
-    with pytest.raises(OptionError, match=r"give what fc\.backtest or fc\.replay returned"):
-        fc.Confidence(past=fc.check(log))
-
-
-def test_another_control_turns_the_test_around():
-    log = arms(CONTROL, NEW)
-    usual, turned = (fc.replay(log, control=c, metrics="clicks@1") for c in (None, "new"))
-    assert one(turned, estimator="ip")["arm"] == "control"
-    measured = [one(found, estimator="ip")["measured"] for found in (usual, turned)]
-    assert 1 + measured[1] == pytest.approx(1 / (1 + measured[0]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -88,26 +87,6 @@ def test_all_contexts_add_up_to_the_change(log, estimator):
     for row in found.to_dicts():
         assert row["adds"] == pytest.approx(row["share"] * row["change"], rel=1e-9)
         assert row["value"] - row["production"] == pytest.approx(row["change"], rel=1e-9)
-
-
-def test_lists_before_are_those_most_shown_and_after_those_of_the_candidate(report):
-    shown = Counter((row["context"], tuple(row["items"])) for row in ROWS)
-    after = dict(zip(CANDIDATE["context"], CANDIDATE["items"], strict=True))
-    for row, sides in zip(report.contexts.rows, report.contexts.lists, strict=True):
-        mine = {items: n for (context, items), n in shown.items() if context == row["context"]}
-        assert mine[sides.before.items] == max(mine.values())
-        assert sides.before.share == pytest.approx(max(mine.values()) / sum(mine.values()))
-        assert list(sides.after.items) == after[row["context"]]
-        assert sides.after.share == 1
-
-
-def test_a_context_without_a_list_stays_as_it_is(log):
-    some = {"context": ["a"], "items": [[3, 1, 2]]}
-    found = made(log, some, missing="production", backtest=False).contexts
-    assert found.same.contexts == 2
-    assert found["context"] == ["a"]
-    dropped = made(log, some, missing="drop", backtest=False).contexts
-    assert dropped["share"] == [1.0]
 
 
 def test_a_baseline_is_what_contexts_are_compared_with(log):

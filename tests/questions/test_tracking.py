@@ -29,11 +29,3 @@ def test_keys_are_what_mlflow_takes_and_values_are_numbers():
     assert "dcg_at_2/clip_inf/land_B_E/lift" in found
     assert "dcg_at_2/ip/clip_5.5/land_B_E/lift" in found
     assert any(key.startswith("price_at_1_per_clicks_at_1/") for key in found)
-
-
-def test_what_has_no_number_is_left_out():
-    log = {"context": ["q", "r"] * 20, "items": [[1, 2], [8, 9]] * 20, "clicks": [[1, 0]] * 40}
-    candidate = {"context": ["q", "r"], "items": [[8, 9], [1, 2]]}
-    unseen = fc.evaluate(log, candidate, metrics="clicks@1")
-    assert None in unseen["value"]
-    assert "clicks_at_1/ip/value" not in unseen.metrics()

@@ -96,10 +96,3 @@ class TestEnds:
         # Every day is as good as every other, and all cells are large: no chance but of clicks.
         assert self.middles(row)[1] >= 0.25 / 2
         assert row["lift_high"] - row["lift_low"] >= 0.25 / 0.5
-
-    def test_a_baseline_has_unseen_parts_of_its_own(self):
-        """The same candidate: what is new may be good for one and bad for the other."""
-        row = self.ask(estimators="ip", baseline=self.HALF)
-        assert row["change"] == 0
-        assert (row["change_low"], row["change_high"]) == pytest.approx((-0.25, 0.25))
-        assert (row["lift_low"], row["lift_high"]) == pytest.approx((-1, 1))

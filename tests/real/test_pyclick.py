@@ -10,9 +10,10 @@ import pytest
 
 import foreclick as fc
 from experiments import datasets
-from tests.answers import assert_as_oracle, clipped, settled
+from tests import drawn
+from tests.answers import assert_as_oracle
 from tests.real import DATA
-from tests.truth import oracle, random_logs
+from tests.truth import oracle
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
 
@@ -82,7 +83,7 @@ def test_the_most_frequent_list_of_each_query_by_every_model(packed, log):
     policy = most_frequent(packed)
     found = fc.evaluate(
         log,
-        fc.Ranking(random_logs.ranking_table(policy)),
+        fc.Ranking(drawn.ranking_table(policy)),
         estimators=paper(oracle.MODELS),
         metrics="clicks@3",
         confidence=None,
@@ -90,16 +91,3 @@ def test_the_most_frequent_list_of_each_query_by_every_model(packed, log):
     assert_as_oracle(found, packed, policy, MANY)
     assert found["records"] == [35_064] * 7
     assert found["covered"] == pytest.approx([1] * 7)
-
-
-def test_lists_and_slots_down_to_the_last_position_with_a_clip(packed, log):
-    policy = most_frequent(packed)
-    found = fc.evaluate(
-        log,
-        fc.Ranking(random_logs.ranking_table(policy)),
-        estimators=clipped(["list", "ip"], 2),
-        metrics="dcg@10",
-        confidence=None,
-    )
-    assert_as_oracle(found, packed, policy, MANY)
-    assert 0 < settled(found)[0]["clipped"] < 1

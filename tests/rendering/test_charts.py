@@ -8,9 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ReportError
 from foreclick.questions.compare import Comparison
-from foreclick.questions.support import Support
 from foreclick.rendering.drawing import COLOURS, SERIES, LineChart, RowChart, Scale, Span, interval
 from foreclick.results import Result
 from tests.rendering.samples import (
@@ -128,13 +126,6 @@ def test_a_notebook_shows_svg_within_its_frame(make):
         assert 0 <= mark.y <= height
     assert "Candidate" not in make().plot().svg()
     assert repr(chart).startswith("<a chart of ")
-
-
-def test_a_result_without_a_chart_says_so():
-    with pytest.raises(ReportError, match="Result has no chart; these have: Backtest, Comparison"):
-        Result(({"value": 1.0},), ("value",)).plot()
-    with pytest.raises(ReportError, match="no rows"):
-        Support((), support().columns).plot()
 
 
 def test_what_is_beyond_the_scale_is_an_arrow():

@@ -75,20 +75,6 @@ def test_a_page_has_chart_table_and_notes_and_fetches_nothing(tmp_path):
     assert "<h1>Backtest</h1>" in text
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("chart.gif", r"must be one of \.png, \.svg"),
-        ("chart", "does not say what to write"),
-        ("none/chart.png", "there is no 'none'"),
-    ],
-)
-def test_a_path_that_cannot_be_written(tmp_path, monkeypatch, path, message):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ReportError, match=message):
-        backtest().save(path)
-
-
 def test_what_cannot_be_drawn_leaves_the_file_as_it_was(tmp_path):
     path = tmp_path / "chart.png"
     path.write_bytes(b"before")

@@ -8,7 +8,6 @@ import pytest
 import foreclick as fc
 from foreclick.errors import SimulationError
 from foreclick.simulate import (
-    DCTR,
     PBM,
     Simulation,
     Stationary,
@@ -93,32 +92,6 @@ class TestPresets:
         simulation = yandex_like()
         sizes = simulation.records * np.asarray(simulation.frequencies)[[0, 99, 999]]
         assert sizes == pytest.approx([455_000, 15_000, 3_000], rel=0.12)
-
-
-ALONE = Stationary([0], [[0]], [1.0])
-TWO = PBM([[0.5, 0.5]], [1.0, 0.5])
-
-
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda: yandex_like(records=9, queries=3).sample(records=0), "at least one record"),
-        (lambda: Simulation(DCTR(np.zeros((1, 1001))), ALONE, 1), "32-bit"),
-        (lambda: Simulation(DCTR([[0.5]]), ALONE, 1, shock_sd=-0.1), "spreads are at least 0"),
-        *(
-            (
-                lambda x=x, shown=shown: Simulation(
-                    TWO, Stationary([x], [shown], [1.0]), 9
-                ).sample(),
-                "production shows",
-            )
-            for x, shown in ((0, [2]), (0, [-2]), (1, [0]), (0, [-1, 0]), (0, [0, 1, -1]))
-        ),
-    ],
-)
-def test_refusals(ask, said):
-    with pytest.raises(SimulationError, match=said):
-        ask()
 
 
 def test_a_directory_that_holds_another_log_is_refused(simulation, tmp_path):

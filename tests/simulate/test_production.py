@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from foreclick.errors import SimulationError
-from foreclick.simulate import Drifting, Simulation, Stationary
-from tests.simulate.small import WORLDS
+from foreclick.simulate import Drifting
 
 CONTEXTS, ITEMS, POSITIONS = 400, 40, 10
 
@@ -39,15 +37,3 @@ def test_few_variants_come_back(ranker):
     both = (first.contexts == 3).sum(), (second.contexts == 3).sum()
     here = [s.lists[s.contexts == 3][: min(both)].tolist() for s in (first, second)]
     assert here[0] == here[1]
-
-
-def test_refusals(ranker):
-    with pytest.raises(SimulationError, match="days are from 1 to 27"):
-        ranker.on(0)
-    with pytest.raises(SimulationError, match="at least 11 items"):
-        Drifting(1, 10)
-    with pytest.raises(SimulationError, match="is no drift"):
-        Drifting(1, 11, fresh=1.2)
-    half = Stationary([0], [[0]], [0.5])
-    with pytest.raises(SimulationError, match=r"context 0 on day 1 sum to 0\.5"):
-        Simulation(WORLDS["pbm"], half, 10).sample()

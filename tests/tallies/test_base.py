@@ -106,42 +106,6 @@ def test_a_tally_answers_as_its_log_does():
     assert found == expected
 
 
-# --- what does not add ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "roles",
-    [
-        {"period": "day"},
-        {"unit": "user"},
-        {"segments": "land"},
-        {"propensity": "p"},
-        {"rewards": {"orders": "orders"}},
-        {"clicks": None},
-    ],
-)
-def test_tallies_of_different_things_do_not_add(roles, tmp_path):
-    plain, other = fc.tally(rows(5, 2)), fc.tally(fc.read_log(rows(5, 2), **roles))
-    for one, two in ((plain, other), (other, plain)):
-        with pytest.raises(TallyError, match=r"do not count the same things.*the same roles"):
-            one + two
-    plain.write_parquet(tmp_path / "1.parquet")
-    other.write_parquet(tmp_path / "2.parquet")
-    with pytest.raises(TallyError, match="cannot be added"):
-        fc.read_tally(tmp_path / "*.parquet")
-    with pytest.raises(TypeError):
-        plain + LISTS  # type: ignore[operator]
-
-
-@pytest.mark.parametrize(("column", "other"), [("context", 7), ("items", ["a"])])
-def test_text_and_integers_do_not_add(column, other):
-    row: Row = {"context": "q", "items": [1], "clicks": [0]}
-    name = {"context": "context", "items": "item_1"}[column]
-    message = rf"'{name}' is (string|int64) in one tally and (string|int64).*same type"
-    with pytest.raises(TallyError, match=message):
-        fc.tally([row]) + fc.tally([row | {column: other}])
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.errors import OptionError, TallyError
 
 ROLES: dict[str, Any] = {"context": "query", "period": "day"}
 
@@ -63,16 +62,6 @@ class TestWeights:
         assert dated.to_arrow()["n"].to_pylist() == [0.5, 1.0]
         steps = fc.tally(fc.read_log(two | {"day": [0.5, 1.75]}, period="day")).weigh(half_life=2.5)
         assert steps.to_arrow()["n"].to_pylist() == [0.5**0.5, 1.0]
-
-    def test_what_cannot_be_weighed_is_refused(self, logs):
-        counted = fc.tally(fc.read_log(logs, **ROLES))
-        with pytest.raises(OptionError, match="half_life=0: give a number"):
-            counted.weigh(half_life=0)
-        with pytest.raises(TallyError, match="about periods"):
-            fc.tally(fc.read_log(logs, context="query")).weigh(half_life=1)
-        text = {"context": ["q"], "items": [[1]], "clicks": [[1]], "day": ["monday"]}
-        with pytest.raises(TallyError, match="dates or numbers, not 'monday'"):
-            fc.tally(fc.read_log(text, period="day")).weigh(half_life=1)
 
     def test_records_that_count_less_are_not_taken_for_fewer_records(self, logs):
         faded = fc.tally(fc.read_log(logs, **ROLES)).weigh(half_life=1)

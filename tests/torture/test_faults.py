@@ -411,6 +411,3 @@ def test_a_broken_pipe_and_a_bare_environment(folder):
     assert Path("codes").read_text().split() == ["141", "0"]
     assert Path("err").read_text() == ""
     assert "→" in Path("plain").read_text(encoding="utf-8")
-
-
-# --- worker processes: `benchmarks.torture` kills real ones --------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
-from foreclick.cli.output import junit
+from foreclick.cli.output import github, junit, markdown
 from foreclick.errors import ForeclickError
 from foreclick.results import Result
 
@@ -165,6 +165,13 @@ class TestPipelines:
     def test_junit_is_xml(self, gated):
         suite = ET.fromstring(junit(gated))  # noqa: S314 - our own text
         assert "<script>alert(1)</script>" in str(suite.findtext("testcase/system-out"))
+
+    def test_markdown_and_annotations_are_plain(self, gated):
+        text = markdown(gated)
+        assert not CONTROL.search(text)
+        assert not re.search(r"(?<!\\)[<\[`]", text)
+        assert len(text.splitlines()) == 6 + len(HOSTILE) + 1
+        assert len(github(gated).splitlines()) == 1
 
 
 # --- code -----------------------------------------------------------------------------------------

@@ -2,13 +2,13 @@
 
 import math
 
-import numpy as np
 import pytest
 
 import foreclick as fc
+from tests import drawn
 from tests.answers import clipped
 from tests.simulate import small
-from tests.truth import firsts, oracle, random_logs
+from tests.truth import firsts, oracle
 from tests.truth.paper import paper
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
@@ -22,8 +22,8 @@ def test_what_was_logged_is_worth_what_production_is(seed):
 
     Of first clicks that is true of lists and prefixes.
     """
-    records = random_logs.random_case("law", np.random.default_rng(seed)).records
-    log = fc.read_log(random_logs.log_table(records))
+    records = drawn.drawn(seed, records=40, ragged=True, text=seed == 1).records
+    log = fc.read_log(drawn.log_table(records))
     for logging in (None, fc.Observed(log)):
         for metric, models in (("dcg@3", oracle.MODELS), ("mrr@3", ("list", "prefix"))):
             for row in fc.evaluate(
@@ -60,12 +60,12 @@ def test_an_infinite_log_tells_the_truth_where_the_hazards_are_right(name):
         for chance, clicks in small.outcomes(name, x, shown)
         if chance > 0
     ]
-    log = fc.read_log(random_logs.weighted_log_table(records), count="weight")
+    log = fc.read_log(drawn.weighted_log_table(records), count="weight")
     shown = {(0, (2, 0, 3)): 0.4, (0, (3, 2, 1)): 0.6, (1, (1, 3, 0)): 1.0}
     policy: dict[int, dict[tuple[int, ...], float]] = {0: {}, 1: {}}
     for (x, items), mass in shown.items():
         policy[x][tuple(1000 * x + a for a in items)] = mass
-    candidate = fc.Lists(random_logs.lists_table(policy))
+    candidate = fc.Lists(drawn.lists_table(policy))
     sizes = [sum(r.weight for r in records if r.context == x) for x in range(small.CONTEXTS)]
     curve = small.EXAMINATION.tolist()
     models = [

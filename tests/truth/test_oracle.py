@@ -77,6 +77,3 @@ def test_lists_of_unequal_length_by_hand():
     # (1,) and (1, 2) are one list where only the first position counts, and two where both do
     assert oracle.value("list", records, candidate, oracle.clicks_at(1)) == close(0.5)
     assert oracle.value("list", records, candidate, theta) == close(2)
-
-
-# --- against enumeration --------------------------------------------------------------------------

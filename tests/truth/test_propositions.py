@@ -1,9 +1,8 @@
 """The paper's propositions, by exact enumeration: not once violated where the click model holds.
 
-Twice: from the formulas, over thousands of random worlds, policies, metrics and clips; and through
-`evaluate`, over hundreds. The library is exercised exactly, without sampling: a log with one row a
-list, weighted by π(A) and carrying the expected click of each slot, has π for its frequencies and
-the expectation of the estimator for its estimate.
+The library is exercised exactly, without sampling: a log with one row a list, weighted by π(A) and
+carrying the expected click of each slot, has π for its frequencies and the expectation of the
+estimator for its estimate.
 """
 
 import math
@@ -11,18 +10,18 @@ import math
 import numpy as np
 import pytest
 
+import foreclick as fc
+from tests import drawn
 from tests.answers import clipped
 from tests.tries import tries
-from tests.truth import oracle, random_logs, worlds
+from tests.truth import oracle, worlds
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
 
 # Both sides of an inequality are sums of at most 60 × 3 products of size 1.
 ROUNDING = 1e-12
-
-
 THROUGH_EVALUATE = tries(12, 40)
-"""Of each kind of world, through the library."""
+"""Of each kind of world."""
 
 CLIPS = (0.5, 1, 2, 10, math.inf)
 
@@ -41,12 +40,6 @@ def nested(kind):
     return [(finer, coarser) for finer, coarser in worlds.FINER if {finer, coarser} <= holds]
 
 
-# --- from the formulas ----------------------------------------------------------------------------
-
-
-# --- through the library --------------------------------------------------------------------------
-
-
 def policy_of(world, probabilities):
     lists = map(tuple, world.lists.tolist())
     return {a: p for a, p in zip(lists, probabilities.tolist(), strict=True) if p > 0}
@@ -63,19 +56,6 @@ def expected_records(instance, context):
     ]
 
 
-def library_instance(kind, rng, theta, *, full):
-    """As `random_instance`, but three positions deep, with the library's p and a common θ."""
-    examination = rng.uniform(0.2, 1) / np.arange(1, 4)  # 1/k up to a scale, which must not matter
-    world = worlds.random_world(
-        kind, rng, items=int(rng.integers(3, 5)), length=3, examination=examination
-    )
-    lists = len(world.lists)
-    logging = worlds.random_policy(rng, lists, full=full)
-    far = worlds.random_policy(rng, lists)
-    mix = float(rng.choice([0.1, 0.5, 1.0]))
-    return worlds.Instance(world, logging, mix * far + (1 - mix) * logging, theta, math.inf)
-
-
 @pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
 @pytest.mark.parametrize("full", [True, False], ids=["everything logged", "some lists logged"])
 @pytest.mark.parametrize(
@@ -83,22 +63,20 @@ def library_instance(kind, rng, theta, *, full):
 )
 def test_the_library_obeys_the_propositions(theta, full):
     """Every kind of world in one log: one context and one segment an instance."""
-    import foreclick as fc  # noqa: PLC0415 - the formulas above are tested without the library
-
     made = {}
     for kind in worlds.HOLDS:
         rng = rng_for(kind, 30, int(full))
         for number in range(THROUGH_EVALUATE):
             name = f"{kind} {number}"
-            made[name] = library_instance(kind, rng, np.array(theta), full=full)
+            made[name] = worlds.random_instance(kind, rng, np.array(theta), full=full)
     records = [record for name, i in made.items() for record in expected_records(i, name)]
     log = fc.read_log(
-        random_logs.weighted_log_table(records, world=[record.context for record in records]),
+        drawn.weighted_log_table(records, world=[record.context for record in records]),
         count="weight",
         segments=("world",),
     )
     candidate = fc.Lists(
-        random_logs.lists_table({name: policy_of(i.world, i.candidate) for name, i in made.items()})
+        drawn.lists_table({name: policy_of(i.world, i.candidate) for name, i in made.items()})
     )
     rows = fc.evaluate(
         log,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -124,18 +123,10 @@ def cell_numbers(model: str, items: int, length: int, end: int) -> Ints:
 # --- random instances -----------------------------------------------------------------------------
 
 
-def random_world(
-    kind: str,
-    rng: np.random.Generator,
-    *,
-    items: int | None = None,
-    length: int | None = None,
-    examination: Floats | None = None,
-) -> World:
-    """A world of 2 to 5 items and lists of up to 3 in which the model `kind` holds."""
-    items = int(rng.integers(2, 6)) if items is None else items
-    length = int(rng.integers(1, min(items, 3) + 1)) if length is None else length
-    p = rng.uniform(0.05, 1, length) if examination is None else examination[:length]
+def random_world(kind: str, rng: np.random.Generator, length: int = 3) -> World:
+    """A world of 3 or 4 items in which the model `kind` holds."""
+    items = int(rng.integers(3, 5))
+    p = rng.uniform(0.2, 1) / np.arange(1, length + 1)  # 1/k, as in the library, up to a scale
     lists = all_lists(items, length)
     positions = np.arange(length)
     attraction = rng.uniform(0, 1, items)
@@ -170,28 +161,14 @@ def random_policy(rng: np.random.Generator, lists: int, *, full: bool = False) -
     return policy
 
 
-def random_theta(rng: np.random.Generator, length: int) -> Floats:
-    """Weights of positions ≥ 0: all ones, DCG, or anything, zeros included."""
-    match int(rng.integers(4)):
-        case 0:
-            return np.ones(length)
-        case 1:
-            return 1 / np.log2(np.arange(2, length + 2))
-        case _:
-            theta = rng.uniform(0, 2, length) * rng.integers(0, 2, length)
-            theta[rng.integers(length)] = rng.uniform(0.1, 2)
-            return theta
-
-
 @dataclass(frozen=True)
 class Instance:
-    """A world, the policy that logged it, a candidate, a metric and a clip."""
+    """A world, the policy that logged it, a candidate and a metric."""
 
     world: World
     logging: Floats
     candidate: Floats
     theta: Floats
-    clip: float
 
     @property
     def holds(self) -> tuple[str, ...]:
@@ -210,25 +187,16 @@ class Instance:
         """V(h)."""
         return self.world.value(self.candidate, self.theta)
 
-    def expectation(self, model: str, clip: float | None = None) -> float:
+    def expectation(self, model: str, clip: float) -> float:
         """E[V̂] of the model's estimator."""
-        clip = self.clip if clip is None else clip
         return self.world.expectation(model, self.candidate, self.logging, self.theta, clip)
 
-    def largest_ratio(self, model: str) -> float:
-        """The largest importance weight among slots that count; ∞ if h shows what π never does."""
-        ratio = self.world.ratio(model, self.candidate, self.logging, self.theta)
-        return float(ratio[:, self.theta > 0].max())
 
-
-def random_instance(kind: str, rng: np.random.Generator, *, full: bool = False) -> Instance:
+def random_instance(
+    kind: str, rng: np.random.Generator, theta: Floats, *, full: bool = False
+) -> Instance:
     """An instance; the candidate is now unlike the logging policy, now close to it."""
-    world = random_world(kind, rng)
-    lists = len(world.lists)
-    logging = random_policy(rng, lists, full=full)
-    far = random_policy(rng, lists, full=full and bool(rng.integers(2)))
-    near = logging * rng.uniform(0.5, 2, lists)
-    mix = float(rng.choice([0.0, 0.1, 0.5, 1.0]))
-    candidate = mix * far + (1 - mix) * near / near.sum()
-    clip = float(rng.choice([0.5, 1.0, 1.5, 2.0, 5.0, 20.0, math.inf]))
-    return Instance(world, logging, candidate, random_theta(rng, world.length), clip)
+    world = random_world(kind, rng, len(theta))
+    logging, far = (random_policy(rng, len(world.lists), full=each) for each in (full, False))
+    mix = float(rng.choice([0.1, 0.5, 1.0]))
+    return Instance(world, logging, mix * far + (1 - mix) * logging, theta)
