@@ -269,14 +269,15 @@ class CandidateSet(Candidate):
         each = [member.slots for member in self.members]
         pair, first = np.unique(np.concatenate([s.pair for s in each]), return_index=True)
         context = np.concatenate([s.context for s in each])[first]
-        return CodedSlots(pair, context, self._slot_mass(pair).sum(axis=0))
+        mass = np.zeros((len(pair), self.depth))
+        for own in each:
+            mass[np.searchsorted(pair, own.pair)] += own.mass
+        return CodedSlots(pair, context, mass)
 
     @property
     def slot_mass(self) -> Floats:
         """Shape (C, Q, D): how likely each pair is at each position, by policy."""
-        return self._slot_mass(self.slots.pair)
-
-    def _slot_mass(self, pair: Ints) -> Floats:
+        pair = self.slots.pair
         masses = np.zeros((len(self.members), len(pair), self.depth))
         for mass, member in zip(masses, self.members, strict=True):
             mass[np.searchsorted(pair, member.slots.pair)] = member.slots.mass

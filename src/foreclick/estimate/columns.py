@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,12 +48,18 @@ class View:
     def of(
         cls, batch: Batch, policies: Sequence[Policy], depth: int, sampled: Sequence[int]
     ) -> View:
-        """Candidates in the numbers of a batch, asked down to a depth."""
+        """Candidates in the numbers of a batch, asked down to a depth; the last are kept."""
+        asked = (*policies, depth)
+        before, last = batch.cache.get("view", ((), None))
+        if isinstance(last, cls) and len(asked) == len(before) and all(map(is_, asked, before)):
+            return replace(last, sampled=sampled)
         coding = Coding(batch, depth)
         members = [Candidate(coding, policy) for policy in policies]
         known = np.stack([member.known for member in members], axis=1)
         every = members[0] if len(members) == 1 else CandidateSet(members)
-        return cls(batch, members, every, known, sampled)
+        found = cls(batch, members, every, known, sampled)
+        batch.cache["view"] = asked, found
+        return found
 
     @property
     def count(self) -> int:

@@ -77,6 +77,8 @@ CHANGED = 0.1
 LEAST_STOPPING = 0.05
 """κ below it changes nothing."""
 
+_BARE_STEPS, _CLOSE = 12, 1e-12
+
 ENOUGH_DAYS = 5
 """Periods that a log must have for the days before a day to say something."""
 
@@ -126,7 +128,7 @@ def fit_prior(
 
     def parts_at(fit: Prior) -> list[Pairs]:
         return [
-            pairs_of(v.batch, word, fit, fit.taken(v.batch, v.known))
+            pairs_of(v.batch, word, fit, fit.taken(v.batch, v.known), keep=True)
             for v, word in zip(views, spoken, strict=True)
         ]
 
@@ -148,7 +150,7 @@ def fit_prior(
     shown = np.asarray(sum(overlap(view) for view in views))
     leaking = 0.0
     if base.dated:
-        leaking = max(leaks(parts, [word[j] for word in words], theta) for j in voices)
+        leaking = leaks(parts, [word[voices] for word in words], theta)
     return replace(
         base,
         theta=theta,
@@ -322,14 +324,17 @@ def _stopping(
 def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: int) -> Floats:
     """Shape (3,): coefficients of a candidate's word alone."""
     found = np.array([theta.beta[0], 0.0, 0.0])
-    for _ in range(12):
+    for _ in range(_BARE_STEPS):
         score, bend = np.zeros(3), np.eye(3) * RIDGE
         for part, word in zip(parts, words, strict=True):
-            own = word[candidate, : len(part.x)]
-            x, exposure = np.column_stack([part.x[:, 0], own]), part.by_position @ theta.p
+            own, exposure = word[candidate, : len(part.clicks)], part.rates(theta).exposure
+            x = np.column_stack([np.ones(len(own)), own])
             due = exposure * expected_rates(x, found)
             weight = 1 / (1 + due / theta.a)
             score += x.T @ (weight * (part.clicks - due))
             bend += (x * (weight * due)[:, None]).T @ x
-        found = found + np.clip(np.linalg.solve(bend, score), -1, 1)
+        step = np.clip(np.linalg.solve(bend, score), -1, 1)
+        found = found + step
+        if np.abs(step).max() < _CLOSE:
+            break
     return found

@@ -243,12 +243,12 @@ def climbed_down(
 
 def candidate_words(view: View) -> Floats:
     """Shape (C, P + new, 2): each candidate's word on every pair that any of them shows."""
-    slots, k = view.policies.slots, view.batch.depth
-    size = max(int(slots.pair.max(initial=-1)) + 1, view.batch.pair_count)
-    found = np.zeros((view.count, size, 2))
-    mass = view.policies.slot_mass[:, :, :k]
-    height = steps(k)[: mass.shape[2]]
-    found[:, slots.pair] = np.stack([mass.sum(axis=2), mass @ height], axis=2)
+    k, each = view.batch.depth, [member.slots for member in view.members]
+    last = max(int(slots.pair.max(initial=-1)) for slots in each)
+    found = np.zeros((view.count, max(last + 1, view.batch.pair_count), 2))
+    for word, slots in zip(found, each, strict=True):
+        mass = slots.mass[:, :k]
+        word[slots.pair] = np.column_stack([mass.sum(axis=1), mass @ steps(k)[: mass.shape[1]]])
     return found
 
 
@@ -276,29 +276,35 @@ def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
 
 def overlap(view: View) -> Floats:
     """Shape (2, C, K): what candidates show at each rank, and which part production has, too."""
-    batch, slots, k = view.batch, view.policies.slots, view.batch.depth
-    share = np.append(production_words(batch)[:, 0], 0.0)[np.minimum(slots.pair, batch.pair_count)]
-    mass = view.policies.slot_mass[:, :, :k] * (batch.context_n > 0)[slots.context][:, None]
+    batch, k = view.batch, view.batch.depth
+    production = np.append(production_words(batch)[:, 0], 0.0)
     found = np.zeros((2, view.count, k))
-    found[:, :, : mass.shape[2]] = np.stack([mass.sum(axis=1), share @ mass])
+    for c, member in enumerate(view.members):
+        slots = member.slots
+        share = production[np.minimum(slots.pair, batch.pair_count)]
+        mass = slots.mass[:, :k] * (batch.context_n > 0)[slots.context][:, None]
+        found[:, c, : mass.shape[1]] = mass.sum(axis=0), share @ mass
     return found
 
 
-def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools) -> Pairs:
-    """The pairs of the contexts that take part, as the fit sees them."""
-    sub = batch
-    if not taken.all():
-        sub = batch.cached(("taken", taken.tobytes()), lambda: batch.only(taken))
-    exposed, passed = fit_exposure(batch, fit)
-    return Pairs(
-        seen(sub, dated=fit.dated),
-        fit.reward,
-        fit.unit,
-        taken,
-        words[:, : batch.pair_count],
-        exposed,
-        passed,
-    )
+def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools, *, keep: bool = False) -> Pairs:
+    """The pairs of the contexts that take part, as the fit sees them.
+
+    What does not depend on the candidates' words is kept with the batch, if that is wanted.
+    """
+    upper = np.isfinite(fit.strengths).any()
+    p = fit.theta.p.tobytes() if upper else b""  # by which upper rungs pass on
+    key = "pairs", fit.reward, fit.strengths, p, fit.stopping, fit.base, taken.tobytes()
+    found: Pairs | None = batch.cache.get(key)
+    if found is None:
+        sub = batch
+        if not taken.all():
+            sub = batch.cached(("taken", taken.tobytes()), lambda: batch.only(taken))
+        of = seen(sub, dated=fit.dated)
+        found = Pairs(of, fit.reward, fit.unit, taken, *fit_exposure(batch, fit))
+    if keep:
+        batch.cache[key] = found
+    return found.with_words(words[:, : batch.pair_count])
 
 
 def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None]:

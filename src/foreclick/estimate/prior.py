@@ -49,8 +49,10 @@ from foreclick.learn.prior import (
     Pairs,
     Prior,
     Rates,
-    design,
+    Words,
+    by_row,
     expected_rates,
+    powers,
     production_words,
     rates,
 )
@@ -115,19 +117,18 @@ def _leaning(
     """
     batch = view.batch
     pairs, new = batch.pair_count, words.shape[1] - batch.pair_count
-    slots = view.policies.slots
-    fresh = slots.pair >= pairs
-    at = slots.pair[fresh] - pairs
     owner = np.zeros(pairs + new, dtype=np.int64)
     owner[:pairs] = batch.pair_context
-    owner[pairs + at] = slots.context[fresh]
     steep = max(float(fit.theta.beta[2]), 0.0)
     before = np.zeros(new, dtype=np.bool_)  # shown in earlier records, so neither deep nor outside
     if fit.earlier is not None:
         before = spoken[-1, pairs:, 0] > 0
     told, total = np.zeros((4, new)), np.zeros(new)
-    masses = view.policies.slot_mass[:, fresh]
-    for c, (likeness, mass) in enumerate(zip(fit.alike, masses, strict=True)):
+    for c, (likeness, member) in enumerate(zip(fit.alike, view.members, strict=True)):
+        slots = member.slots
+        fresh = slots.pair >= pairs
+        at, mass = slots.pair[fresh] - pairs, slots.mass[fresh]
+        owner[pairs + at] = slots.context[fresh]
         listed = mass.sum(axis=1)
         gap, reach = place = below(mass, batch.depth, likeness)
         gap = np.where(before[at], 0.0, gap)
@@ -195,7 +196,7 @@ def _standing(view: View, fit: Prior) -> Standing:
     never = np.zeros((words.shape[1] - pairs, 2))
     own = np.concatenate([production_words(batch), never])
     spoken = voice_words(view, words, fit)
-    x = design(own, spoken)
+    x = Words.of(spoken).columns(powers(own))
     m0 = expected_rates(x, fit.theta.beta)
     (*rungs, item, context), settled = log_rungs(batch, fit, m0[:pairs].copy())
     lean = _leaning(view, fit, words, spoken, x, m0, item, settled.level)
@@ -216,12 +217,12 @@ def score_prior(
         targets: metrics of one reward.
         fit: the prior.
         rows: whether ψ of rows is wanted, and with it the last columns, β and log p.
-        apart: whether the answer has several parts, so that facts are wanted by context.
+        apart: whether the answer has several parts, so that sums are wanted by context.
     """
-    scoring = _Scoring(view, targets, fit)
+    scoring = _Scoring(view, targets, fit, apart=apart)
     found = scoring.values()
     if rows:
-        scoring.errors(found, apart=apart)
+        scoring.errors(found)
     return found
 
 
@@ -242,8 +243,9 @@ class _Examined(NamedTuple):
 class _Scoring:
     """The work on one batch: E columns, then N that contexts share."""
 
-    def __init__(self, view: View, targets: list[Target], fit: Prior) -> None:
-        self.view, self.targets, self.fit, batch = view, targets, fit, view.batch
+    def __init__(self, view: View, targets: list[Target], fit: Prior, *, apart: bool) -> None:
+        self.view, self.targets, self.fit, self.apart = view, targets, fit, apart
+        batch = view.batch
         self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
         self.cells = cells_of(batch, fit.top, fit.reward)
         self.standing = _standing(view, fit)
@@ -347,7 +349,13 @@ class _Scoring:
 
     # --- errors -----------------------------------------------------------------------------------
 
-    def errors(self, found: Scored, *, apart: bool) -> None:
+    def _sums(self, context: Ints, values: Floats) -> Floats:
+        """Shape (…, X): sums of values (…, N) by context; shape (…, 1) if there is one part."""
+        if self.apart:
+            return group_sums(context, values, self.count)
+        return np.asarray(values.sum(axis=-1, keepdims=True))
+
+    def errors(self, found: Scored) -> None:
         """Add how records move the columns, and which errors no record shows."""
         fit, batch, width = self.fit, self.batch, self.width
         taken = fit.taken(batch, self.view.known)
@@ -357,8 +365,7 @@ class _Scoring:
         words = self.lean.x.shape[1]
         for place in range(1, batch.depth):
             here = np.flatnonzero(examined.position == place)
-            by_context = group_sums(examined.context[here], examined.moves[:, here], self.count)
-            slope[words + place - 1] = by_context
+            slope[words + place - 1] = self._sums(examined.context[here], examined.moves[:, here])
         found.slope = slope * fit.unit
         found.shared = self._shared(slope, examined) * fit.unit
         for loose in found.loose:
@@ -371,11 +378,7 @@ class _Scoring:
         )
         n = self.rungs[0].n
         for name, values in (("weighted", weight * n), ("squared", weight**2 * n)):
-            found.facts[name] = (
-                group_sums(self.top_context, values, self.count)
-                if apart
-                else values.sum(axis=1)[:, None]
-            )
+            found.facts[name] = self._sums(self.top_context, values)
 
     def _of_items(self, found: Scored, spans: Floats) -> tuple[Floats, Floats]:
         """How far a click on each pair moves the columns, (E + N, P); and slopes, (N, E, X)."""
@@ -394,9 +397,12 @@ class _Scoring:
         missed = np.sqrt(t) / (context.n + t) / settled.level
         found.loose.append(Loose(np.arange(count), by_level * missed))
         by_mean = (every * lean.alpha - passed * m)[: self.width] * share  # by log m
-        slope = np.zeros((len(fit.inverse), self.width, count))
-        for j, column in enumerate(lean.x.T):
-            slope[j] = group_sums(lean.owner, by_mean * column, count)
+        slope = np.zeros((len(fit.inverse), self.width, count if self.apart else 1))
+        if self.apart:
+            for j, column in enumerate(lean.x.T):
+                slope[j] = group_sums(lean.owner, by_mean * column, count)
+        else:
+            slope[: lean.x.shape[1], :, 0] = (by_mean @ lean.x).T
         factor = of_level[:, self.batch.pair_context] * settled.lean
         return factor + every[:, :pairs] / (n + a / settled.m), slope
 
@@ -439,11 +445,11 @@ class _Scoring:
         return _Examined(moves, where, position, stops)
 
     def _shared(self, slope: Floats, examined: _Examined) -> Floats:
-        """Shape (D, E, X): errors that contexts share, and no score knows of.
+        """Shape (D, E, X or 1): errors that contexts share, and no score knows of.
 
         The form of the prior, the factor of what was never shown, its depth, and κ.
         """
-        slots, lean, fit, count = self.slots, self.lean, self.fit, self.count
+        slots, lean, fit = self.slots, self.lean, self.fit
         share = np.append(self.standing.settled.lean, np.ones(len(lean.alpha) - self.pairs))
         leans = np.abs(self.at_item) * (lean.alpha * share)
         at, out, deep = slots.pair[self.fresh] - self.pairs, *np.zeros((2, len(slots.pair)))
@@ -451,14 +457,14 @@ class _Scoring:
         deep[self.fresh] = lean.new_depth[at]
         inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
         found = [
-            FORM * group_sums(lean.owner, leans, count),
-            NEW_SD * group_sums(slots.context, inside, count),
-            group_sums(slots.context, inside * deep, count) / 2,
-            OUTSIDE_SD * group_sums(slots.context, self.earned * out, count),
-            SHRUNK * self.difference,
+            FORM * self._sums(lean.owner, leans),
+            NEW_SD * self._sums(slots.context, inside),
+            self._sums(slots.context, inside * deep) / 2,
+            OUTSIDE_SD * self._sums(slots.context, self.earned * out),
+            SHRUNK * self._sums(np.arange(self.count), self.difference),
         ]
         if fit.stopping_sd:
-            stopped = group_sums(examined.context, examined.moves * examined.stops, count)
+            stopped = self._sums(examined.context, examined.moves * examined.stops)
             for own, moved in zip(slope, fit.by_stopping, strict=True):
                 stopped += own * moved
             found.append(fit.stopping_sd * stopped)
@@ -479,26 +485,17 @@ class _Scoring:
         if fit.dated:
             r, pair = part.rates(fit.theta), of.pair
             own = part.turn_e(fit.theta) / (r.exposure + fit.theta.a / r.m)[pair]
-            left[rows] *= (1 - np.minimum(np.append(own, 0.0), MOST_OWN))[turn] ** -0.5
-        psi = _by_row(left, slot, factor.T)
+            more = 1 / np.sqrt(1 - np.minimum(own, MOST_OWN))
+            left[rows] *= np.append(more, 1.0)[turn]
+        psi = by_row(left, slot, factor.T)
         psi[:width] += ratio(self.difference, batch.context_n)[:, batch.row_context]
         _, passed = fit_exposure(batch, fit)
         left = left[rows] if passed is None else left[rows] * passed[batch.row_list[rows]]
-        score = np.concatenate([_by_row(left, turn, part.z), left.T[1:]])
+        score = np.concatenate([part.scores(left, turn), left.T[1:]])
         psi[width:, rows] += fit.inverse @ score
         psi[:width] *= fit.unit
         psi[:width] += self.credit * self.knows[:, batch.row_context]
         return psi
-
-
-def _by_row(left: Floats, at: Ints, values: Floats) -> Floats:
-    """Shape (V, R): Σ_k left values[at], of slots (R, K) and values (G, V); 0 where at is G."""
-    from scipy import sparse  # noqa: PLC0415 - slow to import
-
-    rows, depth = left.shape
-    some = (left.ravel(), at.ravel(), np.arange(0, left.size + 1, depth))
-    slots = sparse.csr_array(some, shape=(rows, len(values) + 1))
-    return np.asarray((slots @ np.vstack([values, np.zeros(values.shape[1])])).T)
 
 
 def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:

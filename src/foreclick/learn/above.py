@@ -19,7 +19,7 @@ import numpy as np
 
 from foreclick.batches import Batch, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.learn.prior import Pairs, Seen, Theta, expected_rates, least, loss_of
+from foreclick.learn.prior import Pairs, Seen, Theta, least, loss_of
 from foreclick.learn.shrinkage import FEWEST
 
 GAIN = 4.0
@@ -140,7 +140,7 @@ def _item_rates(part: Pairs, theta: Theta) -> Floats:
     of = part.of
     if not of.dated:
         return part.rates(theta).alpha[of.pair]
-    e, m = part.turn_e(theta), expected_rates(part.z, theta.beta)
+    e, m = part.turn_e(theta), part.turn_m(theta)
     c_before, e_before = of.so_far(part.turn_c) - part.turn_c, of.so_far(e) - e
     return np.asarray((c_before + theta.a) / (e_before + theta.a / m))
 
@@ -298,18 +298,19 @@ def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta) -> floa
 
     Of each pair, clicks before a day are held against those after it, as its exposure would share
     them out. If the candidate was trained on the early ones, it places high what was lucky then.
-    The largest of two days.
+    The largest of two days, and of all candidates.
 
     Args:
         parts: the pairs of each batch.
-        words: Shape (P, 2) by batch: the candidate's.
+        words: Shape (C, P, 2) by batch: the candidates'.
         theta: the prior.
     """
     return max(_leaks(parts, words, theta, share) for share in (0.5, 0.75))
 
 
 def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share: float) -> float:
-    columns, over, weights, contexts, before = [], [], [], [], 0
+    columns, over, weights, before = [], [], [], 0
+    contexts: list[Ints] = []
     for part, word in zip(parts, words, strict=True):
         of, batch = part.of, part.of.batch
         e = part.turn_e(theta)
@@ -323,14 +324,15 @@ def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share:
         both = (e0 + e1)[some]
         over.append(((c0 * e1 - c1 * e0)[some]) / both)
         weights.append((e0 * e1)[some] / both * part.rates(theta).alpha[some])
-        columns.append(np.column_stack([word[some, 1], word[some, 0], part.x[some, 1:4]]))
+        columns.append(np.column_stack([of.whole[some, 1:], word[:, some, 1].T]))
         contexts.append(batch.pair_context[some] + before)
         before += batch.context_count
-    x, d, w, context = (np.concatenate(each) for each in (columns, over, weights, contexts))
+    x, d, w = (np.concatenate(each) for each in (columns, over, weights))
+    context = np.concatenate(contexts)
     total = np.maximum(sums(context, w, before), 1e-300)
     x = x - np.column_stack([(sums(context, w * one, before) / total)[context] for one in x.T])
     root = np.sqrt(w)[:, None]
-    # What the candidate says that production does not.
-    slope = np.linalg.lstsq(root * x[:, 2:], root * x[:, :1], rcond=None)[0]
-    own = x[:, 0] - (x[:, 2:] @ slope)[:, 0]
-    return _surprise(sums(context, own * d, before))
+    # What the candidates say that production does not.
+    slope = np.linalg.lstsq(root * x[:, :3], root * x[:, 3:], rcond=None)[0]
+    own = x[:, 3:] - x[:, :3] @ slope
+    return max(_surprise(sums(context, each * d, before)) for each in own.T)

@@ -23,9 +23,11 @@ p is known beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,15 +54,13 @@ _ROUNDS = 60
 _LONGEST = 0.5  # step of a coefficient
 _SAME = 1e-11
 _LEVELS = 6
-_LINES = 2048
 
 
 def steps(depth: int) -> Floats:
     """Shape (K,): the normal score of each rank, of four times as many, above that of the last."""
-    from scipy.special import ndtri  # noqa: PLC0415 - slow to import
-
-    z = ndtri(1 - (np.arange(1, depth + 1) - 0.375) / (4 * depth + 0.25))
-    return np.asarray(z - z[-1])
+    share = 1 - (np.arange(1, depth + 1) - 0.375) / (4 * depth + 0.25)
+    z = np.array([NormalDist().inv_cdf(each) for each in share])
+    return z - z[-1]
 
 
 # --- what a batch shows, by pair and day ----------------------------------------------------------
@@ -76,8 +76,9 @@ class Seen:
     Attributes:
         cell: Shape (rows, K): the cell (pair, day, position) of every slot; U where it is empty.
         turn: Shape (U,): the turn of each cell; `position`: its position.
-        pair: Shape (R,); `n`: records; `word`: Shape (R, 2), production's word up to the day.
-        whole: Shape (P, 2): production's word of all days.
+        pair: Shape (R,); `n`: records.
+        word: Shape (R, 4): the powers of production's word up to the day.
+        whole: Shape (P, 4): those of its word of all days.
     """
 
     def __init__(self, batch: Batch, *, dated: bool) -> None:
@@ -107,8 +108,8 @@ class Seen:
         asked = batch.pair_context[self.pair] * np.int64(days) + turns % days
         self.records = until[np.searchsorted(here, asked)]
         both = np.column_stack([self.n, self.height])
-        self.word = np.column_stack([self.so_far(one) for one in both.T]) / self.records[:, None]
-        self.whole = production_words(batch)
+        word = np.column_stack([self.so_far(one) for one in both.T]) / self.records[:, None]
+        self.word, self.whole = powers(word), powers(production_words(batch))
 
     @staticmethod
     def until(group: Ints, values: Floats) -> Floats:
@@ -149,23 +150,56 @@ def seen(batch: Batch, *, dated: bool) -> Seen:
     return batch.cached(("seen", dated), lambda: Seen(batch, dated=dated))
 
 
-def design(own: Floats, others: Floats) -> Floats:
-    """Shape (N, F): an intercept, production's word, and the words of C candidates.
-
-    Args:
-        own: Shape (N, 2): production's.
-        others: Shape (C, N, 2).
-    """
+def powers(own: Floats) -> Floats:
+    """Shape (N, 4): 1, s, u and s² of production's words, shape (N, 2)."""
     share, height = own.T
-    columns = [np.ones(len(own)), share, height, share**2]
-    for word in others:
-        columns += [*word.T, word[:, 0] * share, word[:, 1] * height]
-    table = np.empty((len(own), len(columns)))
-    for start in range(0, len(own), _LINES):  # so few that they stay in the processor's cache
-        part = slice(start, start + _LINES)
-        for j, column in enumerate(columns):
-            table[part, j] = column[part]
-    return table
+    return np.column_stack([np.ones(len(own)), share, height, share**2])
+
+
+class Words(NamedTuple):
+    """Columns of words: powers of production's word, alone or times the words of V candidates.
+
+    F = 4 + 4 V: 1, s, u, s²; then s_c, u_c, s_c s and u_c u of all candidates.
+
+    Attributes:
+        share, height: Shape (N, V): s_c and u_c.
+    """
+
+    share: Floats
+    height: Floats
+
+    @classmethod
+    def of(cls, others: Floats) -> Words:
+        """Of candidates whose words are of shape (V, N, 2)."""
+        return cls(*np.ascontiguousarray(others.transpose(2, 1, 0)))
+
+    def factors(self) -> Iterator[tuple[int, slice, Floats]]:
+        """Some columns: which power of production's word they are times which values (N, …)."""
+        count = self.share.shape[1]
+        for power in range(4):
+            yield power, slice(power, power + 1), np.ones((len(self.share), 1))
+        if count:
+            both = self.share, self.height
+            for number, (power, own) in enumerate(zip((0, 0, 1, 2), both * 2, strict=True)):
+                yield power, slice(4 + number * count, 4 + (number + 1) * count), own
+
+    def columns(self, powers: Floats) -> Floats:
+        """Shape (N, F): the columns, of powers (N, 4) or whatever stands for them."""
+        found = np.empty((len(powers), 4 + 4 * self.share.shape[1]))
+        for power, columns, own in self.factors():
+            np.multiply(own, powers[:, power, None], out=found[:, columns])
+        return found
+
+    def sums(self, powers: Floats) -> Floats:
+        """Shape (F,): the sums of the columns."""
+        return np.concatenate([powers[:, power] @ own for power, _, own in self.factors()])
+
+    def weighted(self, beta: Floats) -> Floats:
+        """Shape (N, 4): what each power of production's word is multiplied by, for β · columns."""
+        found = np.zeros((len(self.share), 4))
+        for power, columns, own in self.factors():
+            found[:, power] += own @ beta[columns]
+        return found
 
 
 def production_words(batch: Batch) -> Floats:
@@ -181,8 +215,7 @@ def expected_rates(words: Floats, beta: Floats) -> Floats:
 
 def production_expects(batch: Batch, beta: Floats) -> Floats:
     """Shape (P,): what β expects of the pairs of a batch by production's word alone."""
-    none = np.zeros((0, batch.pair_count, 2))
-    return expected_rates(design(production_words(batch), none), beta)
+    return expected_rates(powers(production_words(batch)), beta)
 
 
 # --- rates given coefficients ---------------------------------------------------------------------
@@ -249,14 +282,16 @@ def moved_rates(
         by_position: Shape (P, K): records at each position, as far as they count.
         theta: by which the rates were found.
     """
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+
     share = (r.lean * r.m)[:, None]
     exposed = by_position[:, 1:] * theta.p[1:]
 
+    one_each = np.ones(len(context)), context, np.arange(len(context) + 1)
+    contexts = sparse.csc_array(one_each, shape=(count, len(context)))
+
     def at_level(values: Floats) -> Floats:
-        found = np.zeros((count, values.shape[1]))
-        for own, column in zip(found.T, values.T, strict=True):
-            own[:] = sums(context, column, count)
-        return np.asarray((found / r.weight[:, None])[context])
+        return np.asarray((np.asarray(contexts @ values) / r.weight[:, None])[context])
 
     moved = x - at_level(share * r.exposure[:, None] * x)
     by_word = (r.alpha * r.lean)[:, None] * moved
@@ -268,6 +303,9 @@ def moved_rates(
 class Pairs:
     """The pairs of a batch with what is known of them: what coefficients are found by.
 
+    `shown` is Σ d of each pair and position by power of production's word, sparse, shape (P, K),
+    and `clicked` Σ c, shape (P, 4); `by_position` is the first of `shown` in full.
+
     Args:
         of: the pairs by day.
         reward: what is counted.
@@ -275,7 +313,6 @@ class Pairs:
         exposed: Shape (L, K): the readers of each slot, times what upper rungs pass on; None: 1.
         passed: Shape (L, K): what upper rungs pass on of clicks; None: 1.
         taken: Shape (X,): the contexts that take part.
-        others: Shape (C, P, 2): the words of candidates.
     """
 
     def __init__(
@@ -284,7 +321,6 @@ class Pairs:
         reward: str,
         unit: float,
         taken: Bools,
-        others: Floats,
         exposed: Floats | None = None,
         passed: Floats | None = None,
     ) -> None:
@@ -296,25 +332,48 @@ class Pairs:
         if passed is not None:
             value = value * passed[line, earned.position]
         self.c = sums(of.cell[earned.row, earned.position], value, count + 1)[:count]
-        depth = batch.depth
-        each = (
-            np.repeat(use, depth)
-            if exposed is None
-            else (use[:, None] * exposed[batch.row_list]).ravel()
-        )
-        self.d = sums(of.cell.ravel(), each, count + 1)[:count]
-        self.cell_n = sums(of.cell.ravel(), np.repeat(use, depth), count + 1)[:count]
+        self._use = use
+        self.d = self.cell_n
+        if exposed is not None:
+            self.d = self._by_cell(use[:, None] * exposed[batch.row_list])
         self.turn_c = of.by_turn(self.c)
-        self.clicks = of.by_pair(self.turn_c)
-        self.z, self.x = design(of.word, others[:, of.pair]), design(of.whole, others)
-        self._last: tuple[Theta, Rates] | None = None
+        self.clicked = of.by_pair(self.turn_c[:, None] * of.word)
+        self.clicks = self.clicked[:, 0].copy()
+        self.places = sums(of.position, self.c, batch.depth)
+        self.words: Words
+        self._last: tuple[Theta, Rates, Floats] | None
+        self._shown()
+
+    def with_words(self, others: Floats) -> Pairs:
+        """The same pairs with the words of candidates, shape (C, P, 2), beside production's."""
+        found = copy(self)
+        found.words = Words.of(others)
+        found._last = None  # noqa: SLF001 - of the same class
+        return found
+
+    def _by_cell(self, values: Floats) -> Floats:
+        """Shape (U,): sums of values of slots of rows."""
+        of, count = self.of, len(self.of.turn)
+        return sums(of.cell.ravel(), values.ravel(), count + 1)[:count]
 
     @cached_property
-    def by_position(self) -> Floats:
-        """Shape (P, K): Σ d of each pair at each position."""
+    def cell_n(self) -> Floats:
+        """Shape (U,): records of each cell."""
+        return self._by_cell(np.repeat(self._use, self.of.batch.depth))
+
+    def _shown(self) -> None:
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
         of, k = self.of, self.of.batch.depth
-        at = of.pair[of.turn] * np.int64(k) + of.position
-        return sums(at, self.d, of.batch.pair_count * k).reshape(-1, k)
+        first = np.append(of.first_cell, len(self.d))[of.first_turn]
+        self.shown: list[Any] = []
+        for power in of.word.T:
+            # Copies, since the matrix adds up its entries in place.
+            each = self.d * power[of.turn], of.position.astype(np.int32), first.astype(np.int32)
+            matrix = sparse.csr_array(each, shape=(of.batch.pair_count, k))
+            matrix.sum_duplicates()
+            self.shown.append(matrix)
+        self.by_position = np.asarray(self.shown[0].toarray())
 
     def d_of(self, at: Any) -> Floats:  # noqa: ANN401 - slots of rows
         """Shape (S,): the readers of one record at each slot."""
@@ -322,68 +381,92 @@ class Pairs:
 
     def rates(self, theta: Theta) -> Rates:
         """Rates of all pairs; those of the last θ are kept."""
+        return self._at(theta)[0]
+
+    def exposures(self, theta: Theta) -> Floats:
+        """Shape (P, 4): Σ e of each pair, times the powers of production's word."""
+        return self._at(theta)[1]
+
+    def _at(self, theta: Theta) -> tuple[Rates, Floats]:
         if self._last is None or self._last[0] is not theta:
-            exposure, expected = self.by_position @ theta.p, expected_rates(self.x, theta.beta)
-            batch = self.of.batch
+            exposures = np.column_stack([shown @ theta.p for shown in self.shown])
+            batch, expected = (
+                self.of.batch,
+                expected_rates(self.of.whole * self.words.weighted(theta.beta), np.ones(4)),
+            )
             where = batch.pair_context, batch.context_count
-            found = rates(*where, self.clicks, exposure, expected, theta)
-            self._last = theta, found
-        return self._last[1]
+            found = rates(*where, self.clicks, exposures[:, 0].copy(), expected, theta)
+            self._last = theta, found, exposures
+        return self._last[1], self._last[2]
 
     def turn_e(self, theta: Theta) -> Floats:
         """Shape (R,): the exposure of each turn."""
         return self.of.by_turn(self.d * theta.p[self.of.position])
 
-    def due(self, theta: Theta) -> Floats:
-        """Shape (U,): the clicks that are expected of each cell."""
+    def turn_m(self, theta: Theta) -> Floats:
+        """Shape (R,): what β expects of each turn, by production's word up to its day."""
         of = self.of
-        alpha = self.rates(theta).alpha[of.pair[of.turn]]
-        return np.asarray(self.d * theta.p[of.position] * alpha)
+        return expected_rates(of.word * self.words.weighted(theta.beta)[of.pair], np.ones(4))
 
     def score(self, theta: Theta) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of words and of positions below the first."""
-        of, k = self.of, self.of.batch.depth
-        left = self.c - self.due(theta)
-        return np.append(of.by_turn(left) @ self.z, sums(of.position, left, k)[1:])
+        alpha = self.rates(theta).alpha
+        left = self.clicked - self.exposures(theta) * alpha[:, None]
+        by_word = self.words.sums(left)
+        places = self.places - (alpha @ self.by_position) * theta.p
+        return np.append(by_word, places[1:])
+
+    def scores(self, left: Floats, turn: Ints) -> Floats:
+        """Shape (F, rows): Σ z left, of slots (rows, K) that belong to these turns, or to none."""
+        of = self.of
+        pair, found = np.append(of.pair, of.batch.pair_count)[turn], []
+        each = [left * np.append(word, 0.0)[turn] for word in of.word.T]
+        for power, _, own in self.words.factors():
+            found.append(by_row(each[power], pair, own))
+        return np.concatenate(found)
 
     def spans(self, theta: Theta) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by which the score answers to the rate of each pair."""
-        from scipy import sparse  # noqa: PLC0415 - slow to import
-
-        of, e = self.of, self.turn_e(theta)
-        shape = of.batch.pair_count, len(e)
-        turns = sparse.csr_array((e, np.arange(len(e)), of.first_turn), shape=shape)
-        by_word = np.asarray(turns @ self.z)
+        by_word = self.words.columns(self.exposures(theta))
         return np.hstack([by_word, self.by_position[:, 1:] * theta.p[1:]])
 
     def moves(self, theta: Theta) -> Floats:
         """Shape (P, F + K − 1): how β and log p move the rate of each pair."""
         batch, r = self.of.batch, self.rates(theta)
         where = batch.pair_context, batch.context_count
-        return moved_rates(*where, r, self.x, self.by_position, theta)
+        return moved_rates(*where, r, self.words.columns(self.of.whole), self.by_position, theta)
 
     def spread(self, theta: Theta) -> Floats:
         """Shape (N, N): the variance of the score, by contexts."""
         of, k, batch = self.of, self.of.batch.depth, self.of.batch
-        left, count = self.c - self.due(theta), batch.context_count
-        context = batch.pair_context[of.pair]
-        words = (self.z * of.by_turn(left)[:, None]).T
-        at = context[of.turn] * np.int64(k) + of.position
-        places = sums(at, left, count * k).reshape(count, k)[:, 1:]
-        score = np.hstack([np.stack([sums(context, own, count) for own in words], axis=1), places])
+        alpha, context, count = self.rates(theta).alpha, batch.pair_context, batch.context_count
+        words = self.words.columns(self.clicked - self.exposures(theta) * alpha[:, None])
+        pair = of.pair[of.turn]
+        left = self.c - self.d * theta.p[of.position] * alpha[pair]
+        places = sums(context[pair] * np.int64(k) + of.position, left, count * k)
+        by_word = np.stack([sums(context, own, count) for own in words.T], axis=1)
+        score = np.hstack([by_word, places.reshape(count, k)[:, 1:]])
         return np.asarray(score.T @ score)
 
     def slope(self, theta: Theta) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
-        from scipy import sparse  # noqa: PLC0415 - slow to import
-
-        of, f, k = self.of, self.x.shape[1], self.of.batch.depth
-        found, due = self.spans(theta).T @ self.moves(theta), self.due(theta)
-        at = np.append(of.first_cell, len(due))
-        by_turn = sparse.csr_array((due, of.position, at), shape=(len(of.pair), k))
-        found[:f, f:] += (by_turn.T @ self.z).T[:, 1:]
-        found[f:, f:] += np.diag(sums(of.position, due, k)[1:])
+        f, alpha = len(theta.beta), self.rates(theta).alpha
+        found = self.spans(theta).T @ self.moves(theta)
+        for power, columns, own in self.words.factors():
+            due = (self.shown[power].T @ (own * alpha[:, None])).T * theta.p
+            found[columns, f:] += due[:, 1:]
+        found[f:, f:] += np.diag(((alpha @ self.by_position) * theta.p)[1:])
         return found
+
+
+def by_row(left: Floats, at: Ints, values: Floats) -> Floats:
+    """Shape (V, R): Σ_k left values[at], of slots (R, K) and values (G, V); 0 where at is G."""
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+
+    rows, depth = left.shape
+    some = (left.ravel(), at.ravel(), np.arange(0, left.size + 1, depth))
+    slots = sparse.csr_array(some, shape=(rows, len(values) + 1))
+    return np.asarray((slots @ np.vstack([values, np.zeros(values.shape[1])])).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,9 +600,8 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
     pairs, contexts, spare = [], [], np.zeros(2)
     for part in parts:
         of, r = part.of, part.rates(theta)
-        batch, e, due = of.batch, part.turn_e(theta), part.due(theta)
-        spare += (due**2 / np.maximum(part.d, 1e-300)).sum(), due.sum()
-        m = expected_rates(part.z, theta.beta)
+        batch, e, m = of.batch, part.turn_e(theta), part.turn_m(theta)
+        spare += r.alpha**2 @ (part.shown[0] @ theta.p**2), r.alpha @ r.exposure
         ripe = of.day >= of.days // 2 if of.dated else np.ones(len(e), dtype=np.bool_)
         told = np.stack([part.turn_c, e, of.so_far(part.turn_c), of.so_far(e), m])
         pairs.append(told[:, ripe])

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
-from foreclick.learn.prior import Prior, design, expected_rates, moved_rates, rates, steps
+from foreclick.learn.prior import Prior, expected_rates, moved_rates, powers, rates, steps
 from foreclick.learn.shrinkage import borrowed, descend, own_weight
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.counts import ALL, Counts, fold_number
@@ -102,7 +102,7 @@ class LadderRates:
         passed = n * lent
         words = np.stack([n.sum(axis=1), n @ steps(depth)], axis=1)
         words = words / np.maximum(records, 1e-300)[owner][:, None]
-        x = design(words, np.zeros((0, len(n), 2)))
+        x = powers(words)
         expected = expected_rates(x, theta.beta)
         r = rates(owner, len(records), (c * lent).sum(axis=1), passed @ p, expected, theta)
         item_own = 1 / (r.exposure + theta.a / r.m)
