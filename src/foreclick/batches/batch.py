@@ -335,19 +335,20 @@ class Batch:
             segments={name: code[row0:row1] for name, code in self.segments.items()},
             propensity=None if self.propensity is None else self.propensity[row0:row1],
             stratum=self.stratum[first:last],
-            cache={key: draws[first:last] for key, draws in self._drawn().items()},
+            cache=self.drawn(first, last),
         )
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
         some = self.take(rows, self.n[rows])
-        some.cache.update(self._drawn())
+        some.cache.update(self.drawn())
         return some
 
-    def _drawn(self) -> dict[object, Any]:
-        """Of the cache, which contexts were drawn."""
-        return {k: v for k, v in self.cache.items() if isinstance(k, tuple) and k[0] == "draws"}
+    def drawn(self, first: int = 0, last: int | None = None) -> dict[object, Any]:
+        """Of the cache, by which numbers contexts are drawn, from the first to before the last."""
+        found = {k: v for k, v in self.cache.items() if isinstance(k, tuple) and k[0] == "draws"}
+        return {key: draws[first:last] for key, draws in found.items()}
 
 
 def new_prefixes(context: Ints, lists: Ints) -> Bools:

@@ -2,14 +2,16 @@
 
 Contexts are ranked by a signature: a hash of how often each of their lists was shown and clicked at
 each position, and in which periods or buckets of users. Contexts of the same signature are alike in
-all that is learnt from them. Multiples of the golden ratio then spread ranks evenly over 0 to 1, so
-that of contexts that are alike a share is drawn, whichever they are.
+all that is learnt from them; what candidates show there ranks them, where that counts. Multiples of
+the golden ratio then spread ranks evenly over 0 to 1, so that of contexts that are alike a share is
+drawn, whichever they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import pyarrow.compute as pc
 
 from foreclick.batches.arrays import Bools, Floats, Ints, starts_of, sums
 from foreclick.batches.batch import EMPTY, Batch
+from foreclick.batches.candidate import Candidate
 from foreclick.batches.encode import Codebook, Codes
 from foreclick.batches.source import Batches
 from foreclick.engines import HASHES, hashed_here
@@ -46,15 +49,30 @@ def context_draws(batches: Batches, reward: str) -> list[Floats]:
     return batches.cache[key]  # type: ignore[no-any-return]
 
 
-def draws_by_content(batches: Iterable[Batch], reward: str) -> list[Floats]:
-    """The same by what was counted in each context; 1 for those without records."""
-    each = [(_signatures(batch, reward), batch.context_n > 0) for batch in batches]
-    signatures, used = (np.concatenate(column) for column in zip(*each, strict=True))
+def draws_by_content(
+    batches: Iterable[Batch], reward: str, candidates: Sequence[Sequence[Candidate]] = ()
+) -> list[Floats]:
+    """The same by what was counted in each context; 1 for those without records.
+
+    Args:
+        batches: the log.
+        reward: what is counted as clicks.
+        candidates: by batch, those that rank contexts in which the same was counted.
+    """
+    each = [
+        (
+            batch.cached(("signature", reward), partial(_signatures, batch, reward)),
+            _shown_hashes(batch, reward, *members),
+            batch.context_n > 0,
+        )
+        for batch, *members in zip(batches, *([candidates] if candidates else []), strict=True)
+    ]
+    signatures, shown, used = (np.concatenate(column) for column in zip(*each, strict=True))
     some = np.flatnonzero(used)
-    order = some[np.argsort(signatures[some], kind="stable")]
+    order = some[np.lexsort((shown[some], signatures[some]))]
     draws = np.ones(len(used))
     draws[order] = (np.arange(1, len(order) + 1) * _RATIO) % 1
-    return np.split(draws, np.cumsum([len(own) for own, _ in each])[:-1])
+    return np.split(draws, np.cumsum([len(own) for own, *_ in each])[:-1])
 
 
 def text_draws(batch: Batch) -> Floats:
@@ -70,12 +88,7 @@ def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) number
     An item is known by how often it was shown and clicked at each position; a list by its items,
     and by how often which of them were clicked together, in which periods or buckets of users.
     """
-    earned = batch.reward(reward)
-    clicked = batch.by_slot(batch.earned_slot(earned), earned.value * batch.n[earned.row])
-    items = np.zeros(batch.pair_count + 1, dtype=np.uint64)  # the last: that of no item, `EMPTY`
-    for k in range(batch.depth):
-        for column in (batch.shown[:, k], clicked[:, k]):
-            items[:EMPTY] = mixed(items[:EMPTY] + _bits(column) * GOLDEN)
+    earned, items = batch.reward(reward), _item_hashes(batch, reward)
     rows = np.zeros(len(batch.n), dtype=np.uint64)
     for code in batch.clusters.values():
         rows = mixed(rows + code.astype(np.uint64) * GOLDEN)
@@ -89,6 +102,34 @@ def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) number
         when = sums(batch.row_list, batch.n * part.astype(np.float64), len(lists))
         lists = mixed(lists + _bits(when) * GOLDEN)
     return _run_sums(batch.list_context, lists, batch.context_count)
+
+
+def _item_hashes(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (P + 1,) numbers of 64 bits
+    """Shape (P + 1,): a hash of how often each pair was shown and clicked; the last is 0."""
+
+    def make() -> Any:  # noqa: ANN401
+        earned = batch.reward(reward)
+        clicked = batch.by_slot(batch.earned_slot(earned), earned.value * batch.n[earned.row])
+        items = np.zeros(batch.pair_count + 1, dtype=np.uint64)
+        for k in range(batch.depth):
+            for column in (batch.shown[:, k], clicked[:, k]):
+                items[:EMPTY] = mixed(items[:EMPTY] + _bits(column) * GOLDEN)
+        return items
+
+    return batch.cached(("item hashes", reward), make)
+
+
+def _shown_hashes(batch: Batch, reward: str, members: Sequence[Candidate] = ()) -> Any:  # noqa: ANN401
+    """Shape (X,): a hash of what candidates show in each context; 0 without candidates."""
+    total = np.zeros(batch.context_count, dtype=np.uint64)
+    for member in members:
+        slots = member.slots
+        hashes = _item_hashes(batch, reward)[np.minimum(slots.pair, batch.pair_count)]
+        for column in slots.mass.T:
+            hashes = mixed(hashes + _bits(column) * GOLDEN)
+        order = np.argsort(slots.context, kind="stable")
+        total = mixed(total + _run_sums(slots.context[order], hashes[order], len(total)))
+    return total
 
 
 def _run_sums(group: Ints, values: Any, count: int) -> Any:  # noqa: ANN401 - numbers of 64 bits

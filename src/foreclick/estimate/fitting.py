@@ -118,6 +118,11 @@ def fit_prior(
         base = _of_production(known_batches, ladder, reward, batches.codebook.periods, draws)
     else:
         base = production_prior(batches, ladder, reward)
+    if base.few < 1 and batches.small:
+        members = [view.members for view in views]
+        each = draws_by_content([view.batch for view in views], reward, members)
+        for batch, view, own in zip(batches, views, each, strict=True):
+            batch.cache["draws", reward] = view.batch.cache["draws", reward] = own
     words = [candidate_words(view) for view in views]
     c, voices = len(policies), [0]
     for j in range(1, c):
@@ -187,8 +192,9 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
 def known_part(batch: Batch, known: Bools) -> Batch:
     """The batch without contexts that some candidate does not know, kept with it."""
     all_know = np.asarray(known.all(axis=1))
-    key = "known", all_know.tobytes()
-    return batch.cached(key, lambda: batch.only(all_know))
+    found = batch.cached(("known", all_know.tobytes()), lambda: batch.only(all_know))
+    found.cache.update(batch.drawn())
+    return found
 
 
 def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
@@ -323,15 +329,18 @@ def _stopping(
 
 def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: int) -> Floats:
     """Shape (3,): coefficients of a candidate's word alone."""
+    of_part = []
+    for part, word in zip(parts, words, strict=True):
+        own = word[candidate, : len(part.clicks)]
+        x = np.column_stack([np.ones(len(own)), own])
+        of_part.append((x, part.clicks, part.rates(theta).exposure))
     found = np.array([theta.beta[0], 0.0, 0.0])
     for _ in range(_BARE_STEPS):
         score, bend = np.zeros(3), np.eye(3) * RIDGE
-        for part, word in zip(parts, words, strict=True):
-            own, exposure = word[candidate, : len(part.clicks)], part.rates(theta).exposure
-            x = np.column_stack([np.ones(len(own)), own])
+        for x, clicks, exposure in of_part:
             due = exposure * expected_rates(x, found)
             weight = 1 / (1 + due / theta.a)
-            score += x.T @ (weight * (part.clicks - due))
+            score += (weight * (clicks - due)) @ x
             bend += (x * (weight * due)[:, None]).T @ x
         step = np.clip(np.linalg.solve(bend, score), -1, 1)
         found = found + step

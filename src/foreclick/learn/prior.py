@@ -60,7 +60,7 @@ def steps(depth: int) -> Floats:
     """Shape (K,): the normal score of each rank, of four times as many, above that of the last."""
     share = 1 - (np.arange(1, depth + 1) - 0.375) / (4 * depth + 0.25)
     z = np.array([NormalDist().inv_cdf(each) for each in share])
-    return z - z[-1]
+    return np.asarray(z - z[-1])
 
 
 # --- what a batch shows, by pair and day ----------------------------------------------------------
