@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,10 +27,10 @@ from foreclick.options import verb
 from foreclick.policies import Lists, Observed
 from foreclick.progress import report_step
 from foreclick.question import check_metrics
+from foreclick.questions.agreement import NUMBERS, Replay, test_name
 from foreclick.questions.check import traffic_notes
 from foreclick.questions.evaluate import largest_slots, make_question
 from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Pair, judge_pairs
-from foreclick.results import Headline, Result, format_value, span
 from foreclick.rules import column
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, part, settle, with_text
@@ -42,164 +40,7 @@ from foreclick.words import few, number_of, one_of
 CONTROLS = ("control", "a", "off", "baseline", "base", "production", "0", "false")
 ENOUGH = 1_000  # records that an arm needs for the other one to be predicted from it
 _SHARED = 0.9  # of the control's records, in contexts that both arms have
-_FEW = 5  # tests; of fewer, nobody can say how wide intervals should be
-_LINES = 20  # tests that an answer lists; the table has them all
-_NUMBERS, _ENDS = ("predicted", "measured", "difference"), ("_low", "_high")
-
-
-@dataclass(frozen=True, repr=False)
-class Replay(Result):
-    """Past A/B tests: one row per test × direction × estimator × metric.
-
-    | column | meaning |
-    |---|---|
-    | experiment, log, arm | the test, the arm whose clicks were known, and the one predicted |
-    | predicted | the lift of the arm by the clicks of the log, with its interval and verdict |
-    | measured | the lift of the arm by its own clicks, with its interval, and what the test said |
-    | difference | predicted − measured, with its interval; `holds` is whether 0 is in it |
-    | forward | whether the control was the log |
-    | shared | the share of the log's records in contexts that both arms have |
-    | records, arm_records | of the log, and of the arm |
-
-    Each number has its standard error (`_se`) and the ends of its interval (`_low`, `_high`).
-    Replays add up: those of two logs are one of all their tests.
-
-    Attributes:
-        confidence: of the intervals.
-    """
-
-    confidence: float = 0.95
-    past = "past A/B tests"
-
-    def __add__(self, other: Replay) -> Replay:
-        """The tests of both."""
-        notes = dict.fromkeys((*self.notes, *other.notes))
-        return replace(self, rows=(*self.rows, *other.rows), notes=tuple(notes))
-
-    @property
-    def answering(self) -> str:
-        """The estimator whose verdicts count."""
-        return str(self["estimator"][0])
-
-    @cached_property
-    def summary(self) -> Result:
-        """A row per estimator × metric, over the tests that were predicted from the control.
-
-        How often 0 was held, bias and slope of measured on predicted, verdicts that came out right
-        and wrong, and how much larger errors were than intervals say (`widening`).
-        """
-        groups: dict[object, list[Mapping[str, Any]]] = {}
-        for row in self.rows:
-            if row["forward"] and row["difference_se"] is not None:
-                groups.setdefault((row["estimator"], row["metric"]), []).append(row)
-        totals = [_total(rows, self.confidence) for rows in groups.values()]
-        return Result(tuple(totals), tuple(totals[0]) if totals else ())
-
-    @property
-    def headline(self) -> Headline:
-        """How many tests would have been called, and each of them."""
-        metric, answering = self["metric"][0], self.answering
-        rows = [
-            row
-            for row in self.rows
-            if row["forward"] and (row["metric"], row["estimator"]) == (metric, answering)
-        ]
-        plain = len({row["experiment"] for row in rows}) == len(rows) > 1
-        lines = []
-        for row in rows[:_LINES]:
-            predicted, measured = (
-                (
-                    f"{name} {format_value('lift', row[name])}",
-                    f"({span('lift', row[f'{name}_low'], row[f'{name}_high'])})",
-                )
-                for name in ("predicted", "measured")
-            )
-            name = str(row["experiment"]) if plain else test_name(row["experiment"], row["arm"])
-            lines.append((name, *predicted, str(row["verdict"]), *measured))
-        total = self.total(answering, metric)
-        if total is None:
-            return Headline(f"No A/B test could be predicted ({metric})", tuple(lines))
-        tests, called, right, wrong = (total[c] for c in ("tests", "called", "right", "wrong"))
-        title = (
-            f"Of {number_of(tests, 'A/B test')}, {answering} would have called {called}: {right} "
-            f"right, {wrong} wrong, {called - right - wrong} left open by the test ({metric})"
-        )
-        ends = span("lift", total["bias_low"], total["bias_high"])
-        sentences = [
-            f"Predicted and measured agree within chance in {total['holds']} of {tests}.",
-            f"On average, predictions were off by {format_value('lift', total['bias'])} ({ends}).",
-        ]
-        if total["slope_low"] is not None:
-            ends = f"{total['slope_low']:.2f} to {total['slope_high']:.2f}"
-            sentences.append(f"Where 1 was predicted, {total['slope']:.2f} came ({ends}).")
-        if total["widening"] is not None and tests >= _FEW:
-            low, high = total["widening_low"], total["widening_high"]
-            fit = "too wide" if high < 1 else "as wide as they should be"
-            sentences.append(
-                f"Intervals were {'too short' if low > 1 else fit}: errors were {low:.2f} to "
-                f"{high:.2f} times as large."
-            )
-        if len(rows) > _LINES:
-            sentences.insert(0, f"The first {_LINES} of {len(rows):,}; the table has them all.")
-        return Headline(title, tuple(lines), tuple(sentences))
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Without what is the same everywhere."""
-        dull = {c for c in ("experiment", "shared") if len(set(self[c])) == 1}
-        dull |= {"forward", "records", *(c for c in self.columns if c.endswith("_se"))}
-        return tuple(c for c in self.columns if c not in dull)
-
-    def total(self, estimator: str, metric: str) -> Mapping[str, Any] | None:
-        """The row of the summary; None if there is none."""
-        rows = self.summary.rows
-        return next((r for r in rows if (r["estimator"], r["metric"]) == (estimator, metric)), None)
-
-    def error(self, estimator: str, metric: str, clip: float, reach: float) -> float:  # noqa: ARG002
-        """By how much more than its reach an interval ought to reach: (f − 1) reach, from 0 on."""
-        total = self.total(estimator, metric)
-        if total is None:
-            raise SourceError(
-                f"the replay has no test of {metric!r} by {estimator!r}. Ask it for the same "
-                "metrics, and evaluate by the default estimators."
-            )
-        return max(float(total["widening"] or 1.0) - 1.0, 0.0) * reach
-
-
-def test_name(experiment: object, arm: object) -> str:
-    """A test and its arm, in a word or two."""
-    return f"{experiment}, {arm}" if experiment else str(arm)
-
-
-def _total(rows: Sequence[Mapping[str, Any]], confidence: float) -> dict[str, Any]:
-    """What tests say together, of one estimator and metric."""
-    values = {c: np.array([row[c] for row in rows]) for c in rows[0] if c.startswith(_NUMBERS)}
-    predicted, measured = values["predicted"], values["measured"]
-    of_predicted, of_measured, of_both = (values[f"{name}_se"] ** 2 for name in _NUMBERS)
-    difference, rest = predicted - measured, np.maximum(of_both - of_predicted, 0)
-    covariance = np.stack([of_predicted, of_measured, (of_predicted + of_measured - of_both) / 2])
-    printed = (values["predicted_high"] - values["predicted_low"]) / 2
-    printed = (printed / inference.quantile(confidence, math.inf)) ** 2
-    calls = [(row["verdict"], row["outcome"]) for row in rows if row["verdict"] in (BETTER, WORSE)]
-    total = {
-        "estimator": rows[0]["estimator"],
-        "metric": rows[0]["metric"],
-        "tests": len(rows),
-        "holds": sum(bool(row["holds"]) for row in rows),
-        "called": len(calls),
-        "right": sum(verdict == outcome for verdict, outcome in calls),
-        "wrong": sum(set(call) == {BETTER, WORSE} for call in calls),
-    }
-    for name, number in (
-        ("bias", inference.mean_difference(difference, of_both, confidence)),
-        ("slope", inference.slope(predicted, measured, covariance, confidence)),
-        ("widening", inference.widening(difference, printed, rest, confidence)),
-    ):
-        total[name], total[f"{name}_low"], total[f"{name}_high"] = number or (None, None, None)
-    return total
-
-
-# --- the verb -------------------------------------------------------------------------------------
+_ENDS = ("", "_se", "_low", "_high")
 
 
 @verb(variant=column, experiment=column)
@@ -286,11 +127,10 @@ def _tests(
             sizes.setdefault(test, {})[row[variant]] = row[N]
     alone = sorted(test for test, arms in sizes.items() if len(arms) < 2)
     if len(alone) == len(sizes):
-        every = sorted({arm for arms in sizes.values() for arm in arms})
+        every = few(sorted({repr(arm) for arms in sizes.values() for arm in arms}))
         raise SourceError(
-            f"no test of the log has two arms: {variant!r} is "
-            f"{few(list(map(repr, every))) or 'empty everywhere'}. Name the column of the arm, "
-            "variant=…, and read the log with the records of all arms."
+            f"no test of the log has two arms: {variant!r} is {every or 'empty everywhere'}. Name "
+            "the column of the arm, variant=…, and read the log with the records of all arms."
         )
     if alone:
         notes.append(f"Left out: {number_of(len(alone), 'test')} with one arm, {few(alone)}.")
@@ -301,10 +141,8 @@ def _tests(
             raise SourceError(
                 f"control={control!r} is no arm of the test {test!r}: say {one_of(sorted(arms))}."
             )
-        usual = [arm for arm in arms if arm.lower() in CONTROLS] or [
-            max(arms, key=arms.__getitem__)
-        ]
-        base = usual[0] if control is None else chosen
+        usual = [arm for arm in arms if arm.lower() in CONTROLS]
+        base = chosen if control is not None else [*usual, max(arms, key=arms.__getitem__)][0]
         here = part(tally, experiment, [test]) if experiment else tally
         old = part(here, variant, [base])
         for other in sorted(arms.keys() - {base}):
@@ -326,13 +164,13 @@ def _rows(
     remarks: list[str],
 ) -> Iterator[dict[str, Any]]:
     """A row for each estimator and metric of one direction; adds notes, and remarks on the test."""
-    items = arms.arm.shape.items
-    lists = counts(arms.arm, [CONTEXT, *items])
+    base, other = arms.names
+    lists = counts(arms.arm, [CONTEXT, *arms.arm.shape.items])
     n, context = lists[N].to_numpy(), lists[CONTEXT].combine_chunks().dictionary_encode().indices
     number = np.asarray(context.fill_null(-1)) + 1
     lists = lists.set_column(lists.num_columns - 1, "share", [n / np.bincount(number, n)[number]])
     # Lists, not `Observed`: the candidate is what was shown, not a sample of what might have been.
-    policy = Lists(lists, context=CONTEXT, items=items, probability="share")
+    policy = Lists(lists, context=CONTEXT, items=arms.arm.shape.items, probability="share")
     clusters, doubts = clusters_of(arms.log, "auto")
     notes += doubts
     question, _ = make_question(arms.log, [policy], metrics, missing="drop", clusters=clusters)
@@ -341,18 +179,16 @@ def _rows(
         [Observed(arms.both)],
         metrics,
         "rctr",
-        "error",
-        "frequency",
-        (variant,),
-        clusters,
+        logging="frequency",
+        by=(variant,),
+        clusters=clusters,
     )
     measured = {
         (one.stratum.segment[variant], one.metric): one
         for one in estimate(arms.both, by_arm).of_candidate()
     }
     keys = [(e.name, metric) for e in question.estimators for metric in metrics]
-    pairs: list[Pair | None] = [None] * len(keys)
-    verdicts = [UNKNOWN] * len(keys)
+    pairs, verdicts = dict[Any, Pair](), dict[Any, str]()
     try:
         estimates = estimate(arms.log, question)
     except PolicyError:
@@ -361,31 +197,31 @@ def _rows(
             "context: a query class, or context=None."
         )
     else:
-        predicted = [Pair(one) for one in estimates.of_candidate()]
-        ones = [pair.estimate for pair in predicted]
+        ones = estimates.of_candidate()
         if (shared := _shared(ones[0])) < _SHARED:
             remarks.append(
-                f"{shared:.0%} of the records of {arms.names[0]!r} are in contexts that both arms "
-                "have. The prediction is of these, the measurement of all. A coarser context has "
-                "more of them."
+                f"{shared:.0%} of the records of {base!r} are in contexts that both arms have. Only "
+                "these are predicted, and all are measured. A coarser context has more of them."
             )
         if any(prior.reacting > ALARM for prior in estimates.priors):
             remarks.append(
-                f"the rankers learn from their clicks. If {arms.names[1]!r} learnt from those of "
-                f"{arms.names[0]!r} during the test, it is predicted too high."
+                f"the rankers learn from their clicks. If {other!r} learnt from those of {base!r} "
+                "during the test, it is predicted too high."
             )
-        _, judged = judge_pairs(predicted, largest_slots(arms.log, ones), confidence)
-        pairs, verdicts = [*predicted], [verdict.word for verdict in judged]
-    for (name, metric), pair, verdict in zip(keys, pairs, verdicts, strict=True):
-        control, arm = (measured[each, metric] for each in arms.names)
+        pairs = dict(zip(keys, map(Pair, ones), strict=True))
+        largest = largest_slots(arms.log, ones)
+        _, judged = judge_pairs(list(pairs.values()), largest, confidence)
+        verdicts = {key: verdict.word for key, verdict in zip(keys, judged, strict=True)}
+    for key in keys:
+        control, arm = (measured[each, key[1]] for each in arms.names)
         yield {
             "experiment": arms.experiment,
-            "log": arms.names[0],
-            "arm": arms.names[1],
-            "metric": metric.name,
-            "estimator": name,
-            **_numbers(pair, control, arm, (arms.log, arms.both), confidence),
-            "verdict": verdict,
+            "log": base,
+            "arm": other,
+            "metric": key[1].name,
+            "estimator": key[0],
+            **_numbers(pairs.get(key), control, arm, (arms.log, arms.both), confidence),
+            "verdict": verdicts.get(key, UNKNOWN),
             "forward": arms.forward,
             "arm_records": arm.stratum.records,
         }
@@ -404,14 +240,14 @@ def _numbers(
     confidence: float,
 ) -> dict[str, Any]:
     """Predicted, measured and their difference, with intervals."""
-    row: dict[str, Any] = {f"{c}{end}": None for c in _NUMBERS for end in ("", "_se", *_ENDS)}
+    row: dict[str, Any] = {f"{name}{end}": None for name in NUMBERS for end in _ENDS}
     row |= {"holds": None, "outcome": UNKNOWN, "shared": 0.0, "records": 0.0}
 
     def fill(name: str, middle: float, variance: float, freedom: float) -> None:
         se = math.sqrt(max(variance, 0.0))
         reach = inference.quantile(confidence, freedom) * se
         numbers = (middle, se, middle - reach, middle + reach)
-        row.update({f"{name}{end}": n for end, n in zip(("", "_se", *_ENDS), numbers, strict=True)})
+        row.update({f"{name}{end}": n for end, n in zip(_ENDS, numbers, strict=True)})
 
     base, value, (log, both) = control.production, arm.production, tallies
     if not base or value is None:

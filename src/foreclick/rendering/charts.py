@@ -7,11 +7,11 @@ from typing import Any
 
 from foreclick.errors import ReportError
 from foreclick.questions import verdicts
+from foreclick.questions.agreement import Replay, test_name
 from foreclick.questions.answers import Evaluation, answering_of, is_blind
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.examination import Examination
-from foreclick.questions.replay import Replay, test_name
 from foreclick.questions.support import Support
 from foreclick.rendering.drawing import SERIES, Line, LineChart, Row, RowChart, Span
 from foreclick.rendering.wording import (
@@ -167,11 +167,9 @@ def backtest(result: Backtest) -> list[RowChart]:
 def replay(result: Replay) -> list[RowChart]:
     """Past A/B tests: what the control's clicks predicted, and what was measured."""
     charts = []
-    for metric, rows in _by_metric(result.rows):
+    for metric in dict.fromkeys(result["metric"]):
         drawn = []
-        for row in rows:
-            if not row["forward"] or row["estimator"] != result.answering:
-                continue
+        for row in result.tests(metric):
             cells, spans = [], []
             sides = ("predicted", "one", "verdict"), ("measured", "other", "outcome")
             for kind, look, word in sides:
