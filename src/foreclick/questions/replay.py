@@ -200,8 +200,8 @@ def _rows(
         ones = estimates.of_candidate()
         if (shared := _shared(ones[0])) < _SHARED:
             remarks.append(
-                f"{shared:.0%} of the records of {base!r} are in contexts that both arms have. Only "
-                "these are predicted, and all are measured. A coarser context has more of them."
+                f"{shared:.0%} of the records of {base!r} are in contexts that both arms have. "
+                "Only these are predicted, and all are measured. A coarser context has more of them."
             )
         if any(prior.reacting > ALARM for prior in estimates.priors):
             remarks.append(
