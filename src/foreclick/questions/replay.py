@@ -201,7 +201,7 @@ def _rows(
         if (shared := _shared(ones[0])) < _SHARED:
             remarks.append(
                 f"{shared:.0%} of the records of {base!r} are in contexts that both arms have. "
-                "Only these are predicted, and all are measured. A coarser context has more of them."
+                "Only these are predicted; all are measured. A coarser context has more of them."
             )
         if any(prior.reacting > ALARM for prior in estimates.priors):
             remarks.append(
