@@ -62,7 +62,7 @@ def evaluate(path: str, memory: str, workers: int = 1) -> dict[str, float]:
     from foreclick.engines import laptop
 
     engine = laptop(memory_limit=memory)
-    candidate = fc.Ranking(engine.read_parquet([f"{path}.candidate.parquet"]))
+    candidate = fc.Ranking(engine.read_files("read_parquet", [f"{path}.candidate.parquet"]))
     start = time.perf_counter()
     log = fc.read_log(f"{path}/*.parquet", engine=engine, **ROLES)
     tallied = time.perf_counter()
@@ -118,7 +118,7 @@ def parts(path: str, memory: str) -> dict[str, float]:
             log = fc.read_log(file, engine=engine, **ROLES)
             fc.tally(log).write_parquet(Path(target, file.name))
         tallied = time.perf_counter()
-        candidate = fc.Ranking(engine.read_parquet([f"{path}.candidate.parquet"]))
+        candidate = fc.Ranking(engine.read_files("read_parquet", [f"{path}.candidate.parquet"]))
         days = fc.read_tally(target, engine=engine)
         found = fc.evaluate(days, candidate, metrics=METRICS, estimators=ESTIMATORS)
         size = sum(file.stat().st_size for file in Path(target).iterdir())

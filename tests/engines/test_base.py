@@ -40,7 +40,7 @@ def ask(table, order="row", **columns):
 def test_integers_and_doubles_come_home_exactly(engine, home):
     big = [2**53 + 1, -(2**62) - 1, None]
     table = opened(engine, pa.table({"row": [1, 2, 3], "big": pa.array(big, pa.int64())}))
-    found = home.fetch(table).sort_by("row")
+    found = table.to_pyarrow().sort_by("row")
     assert found["big"].to_pylist() == big
     assert found.schema.field("big").type == pa.int64()
     assert pa.Table.from_batches(home.batches(table)).sort_by("row").equals(found)
@@ -136,7 +136,7 @@ def test_spark_is_asked_nothing_when_a_table_is_forgotten_and_keeps_no_view(engi
     gc.collect()
     before = kept(engine)
     tables = [home.show(ONE_ROW), engines.open_source(engine.load_native(ONE_ROW))]
-    assert tables[1].engine.rows(tables[1]) == [{"one": 1}]
+    assert tables[1].to_pylist() == [{"one": 1}]
     forgetting = threading.Thread(target=tables.clear)
     forgetting.start()
     forgetting.join(timeout=1)
@@ -160,7 +160,7 @@ def test_a_failure_names_its_step_and_shows_its_sql(engine, home):
     assert "SELECT" in statement
     assert "word" in statement
     with pytest.raises(EngineError, match=r"failed in a query(.|\n)*SELECT"):
-        home.fetch(broken)
+        broken.to_pyarrow()
     # and the engine still answers, and keeps nothing of it
     assert table.to_pyarrow().to_pylist() == [{"word": "seven"}]
     assert not kept(engine, "foreclick_shaky")

@@ -197,29 +197,3 @@ def test_credentials_are_never_shown(days, bucket, caplog, capsys, monkeypatch):
         shown.append(_said(error))
     shown += [caplog.text, *capsys.readouterr()]
     assert not [text for text in shown if SECRET in text or KEY in text]
-
-
-# --- a secret of DuckDB ---------------------------------------------------------------------------
-
-
-def test_a_secret_of_duckdb(days, endpoint, monkeypatch):
-    """Needs DuckDB's httpfs in the version of DuckDB, which is not always to be had as a wheel."""
-    connection = ibis.duckdb.connect()
-    package = pytest.importorskip("duckdb_extension_httpfs")
-    file = next(Path(package.__file__).parent.rglob("*.duckdb_extension"))
-    if file.parent.name != f"v{connection.version}":
-        pytest.skip(f"httpfs is of {file.parent.name}, DuckDB is {connection.version}")
-    connection.con.execute(f"LOAD '{file}'")
-    connection.con.execute(
-        f"CREATE SECRET (TYPE s3, KEY_ID '{KEY}', SECRET '{SECRET}', REGION 'us-east-1', "
-        f"ENDPOINT '{endpoint.removeprefix('http://')}', URL_STYLE 'path', USE_SSL false)"
-    )
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    for url in (days, f"{days}/day=*/*.parquet", f"{days}/day=1/part.parquet"):
-        log = fc.read_log(url, engine=connection)
-        assert counted(log) == reference(LISTS[:3] if url.endswith("part.parquet") else LISTS)
-        assert SECRET not in repr(log.engine) + str(log.table)
-    with pytest.raises(SourceError, match="no file matches") as error:
-        fc.read_log(f"{days}/none/*.parquet", engine=connection)
-    assert SECRET not in _said(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -22,8 +23,6 @@ from foreclick.rules import Choice, Flag
 from foreclick.secrets import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from cyclopts import Token
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from foreclick.tallies.base import distinct
 from foreclick.tallies.reading import is_tally
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from foreclick.cli.app import Options
     from foreclick.engines import Engine
 

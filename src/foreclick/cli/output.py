@@ -8,6 +8,7 @@ import re
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +20,6 @@ from foreclick.results import format_value
 from foreclick.secrets import printable, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.text import Text
 
     from foreclick.results import Result

@@ -7,12 +7,10 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
+from types import FrameType
+from typing import NoReturn
 
 BAD_OUTPUT, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 130, 141, 143
 

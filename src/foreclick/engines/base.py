@@ -8,11 +8,10 @@ import os
 import re
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +21,6 @@ from foreclick.engines.files import brief, harmless
 from foreclick.engines.kinds import loose
 from foreclick.engines.spelling import DIGITS, SPELLINGS, Spelling
 from foreclick.errors import STATEMENT, EngineError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 listeners: list[Callable[[str, str | None, str, float], None]] = []
 """Called with each statement that an engine has answered: engine, step, SQL and seconds."""
@@ -50,7 +46,7 @@ _PROBE = "foreclick: zoë 東京"
 _proven: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Connections whose hash was found to be right, by their id."""
 
-_unneeded: deque[tuple[Engine, str]] = deque()
+_unneeded: list[tuple[Engine, str]] = []
 """Tables that nothing needs any more.
 
 The garbage collector may run in the middle of a statement, while a driver holds its lock; so it
@@ -69,6 +65,16 @@ def sum_of(value: str, say: Spelling, kind: str = "whole") -> Value:
     """The sum of integers, or of doubles ("real"); 0 for none."""
     total = f"coalesce({say.cast(f'sum({value})', kind)}, 0)"
     return Value(total, pa.int64() if kind == "whole" else pa.float64())
+
+
+class ArrowDataset(Protocol):
+    """A dataset of pyarrow, whose module is slow to import."""
+
+    schema: pa.Schema
+
+    def to_table(self) -> pa.Table:
+        """All rows, in memory."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +124,7 @@ class Table:
 
     def asked(self, columns: Mapping[str, Value], rest: str = "") -> dict[str, Any]:
         """The one row that aggregates give."""
-        return self.engine.rows(self.made(columns, rest))[0]
+        return self.made(columns, rest).to_pylist()[0]
 
     def select(self, *names: str) -> Table:
         """Some of the columns, in this order."""
@@ -137,7 +143,12 @@ class Table:
 
     def to_pyarrow(self) -> pa.Table:
         """All rows."""
-        return self.engine.fetch(self)
+        return self.engine.ask(f"SELECT * FROM {self.rows} AS s", self.kinds)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows of a small table, as dicts."""
+        rows: list[dict[str, Any]] = self.to_pyarrow().to_pylist()
+        return rows
 
 
 class Engine:
@@ -232,15 +243,6 @@ class Engine:
             found = self.arrow(sql, schema).read_all()
             return found if schema is None else _cast(found, schema)
 
-    def fetch(self, table: Table) -> pa.Table:
-        """All rows of a table."""
-        return self.ask(f"SELECT * FROM {table.rows} AS s", table.kinds)
-
-    def rows(self, table: Table) -> list[dict[str, Any]]:
-        """The rows of a small table, as dicts."""
-        found: list[dict[str, Any]] = self.fetch(table).to_pylist()
-        return found
-
     def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
         """The rows of a table in batches, for those larger than memory."""
         sql = f"SELECT * FROM {table.rows} AS s"
@@ -254,7 +256,7 @@ class Engine:
         with self.explained(sql, step):
             return self.workplace.spooled(table.kinds, self.batches(table))
 
-    def show(self, table: pa.Table) -> Table:
+    def show(self, table: pa.Table | ArrowDataset) -> Table:
         """An Arrow table as a table of `workplace`, for as long as it is used."""
         return self.workplace.show(table)
 
@@ -262,28 +264,17 @@ class Engine:
         """Rows as a table of this engine; they need not fit in memory."""
         raise NotImplementedError
 
-    def read_parquet(self, files: Sequence[str]) -> Table:
-        """Parquet files of the same columns, as one table."""
-        raise NotImplementedError
-
-    def read_files(self, reader: str, files: Sequence[str]) -> Table:
+    def read_files(self, reader: str, files: Sequence[str], *, partitions: bool = True) -> Table:  # noqa: ARG002 - see children
         """Files or URLs of one format, as one table.
 
         Args:
             reader: read_parquet, read_csv or read_json.
             files: paths, globs or URLs.
+            partitions: whether ``day=3/`` in a path is a column.
         """
         raise EngineError(
             f"{self.name} reads no files ({reader}, {files[0]!r}): leave engine= out."
         )
-
-    def reaches(self, paths: Sequence[str]) -> bool:  # noqa: ARG002 - see children
-        """Whether the engine lists and reads these URLs by itself."""
-        return False
-
-    def matches(self, path: str) -> list[str]:
-        """The files that a URL or a glob names, for an engine that `reaches` them."""
-        raise NotImplementedError
 
     def release(self) -> None:
         """Give back memory that is kept for tables which are not needed soon."""
@@ -295,15 +286,10 @@ class Engine:
     def sweep(self) -> None:
         """Drop the tables of this engine that nothing needs any more."""
         with self.alone():
-            for _ in range(len(_unneeded)):
-                try:
-                    engine, name = _unneeded.popleft()
-                except IndexError:  # another thread was faster
-                    return
-                if engine == self:
-                    _forget(self, name)
-                else:
-                    _unneeded.append((engine, name))
+            for name in [name for engine, name in list(_unneeded) if engine == self]:
+                with suppress(Exception):  # a connection that is closed has dropped it
+                    _unneeded.remove((self, name))
+                    self.drop(name)
 
     def owned(self, name: str, make: Callable[[], object]) -> Owner:
         """Makes a table that is dropped when nothing needs it, or if making it fails."""
@@ -311,7 +297,8 @@ class Engine:
         try:
             make()
         except BaseException:
-            _forget(self, name)
+            _unneeded.append((self, name))
+            self.sweep()
             raise
         return Owner(self, name)
 
@@ -382,12 +369,6 @@ class Owner:
         self.name = name
         finalizer = weakref.finalize(self, _unneeded.append, (engine, name))
         finalizer.atexit = False  # what is temporary goes with the process anyway
-
-
-def _forget(engine: Engine, name: str) -> None:
-    """Drop a table that nobody needs; a connection that is already closed has dropped it."""
-    with suppress(Exception):
-        engine.drop(name)
 
 
 def _cast(rows: Any, schema: pa.Schema) -> Any:  # noqa: ANN401

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from foreclick.engines.base import BATCH, Engine, Table
+from foreclick.engines.base import BATCH, ArrowDataset, Engine, Table
 from foreclick.engines.files import ScratchFile, own_scratch, scanned, scheme_of
 from foreclick.engines.spelling import DUCKDB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from foreclick.engines.lakes import ArrowDataset
 
 READER = b"reader"
 """Where the metadata of a table's columns says which function read its files."""
 
-_EXTENSIONS = dict.fromkeys(("s3", "s3a", "gs", "gcs", "http", "https"), "httpfs")
-_EXTENSIONS |= dict.fromkeys(("az", "abfs", "abfss"), "azure")
 _LITTLE = "100MB"  # it cannot do without
 _LOCKS: weakref.WeakKeyDictionary[Any, RLock] = weakref.WeakKeyDictionary()
 _TYPES = {
@@ -90,28 +84,21 @@ class DuckDB(Engine):
         with pq.ParquetWriter(scratch.path, schema, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch)
-        scan = f"read_parquet({_listed([scratch.path])}, hive_partitioning = false)"
+        scan = f"read_parquet([{DUCKDB.literal(scratch.path)}], hive_partitioning = false)"
         return Table(self, scan, schema, scratch)
 
-    def read_parquet(self, files: Sequence[str]) -> Table:
-        """One scan of them all; a directory's name is no column."""
-        return self.table(f"read_parquet({_listed(files)}, hive_partitioning = false)")
-
-    def read_files(self, reader: str, files: Sequence[str]) -> Table:
-        """One scan of them all; of ``day=3/`` in their paths, DuckDB makes a column.
-
-        A view finds out once what the columns of a CSV file are.
-        """
+    def read_files(self, reader: str, files: Sequence[str], *, partitions: bool = True) -> Table:
+        """One scan of them all. A view finds out once what the columns of a CSV file are."""
         for scheme, file in {found: file for file in files if (found := scheme_of(file))}.items():
-            if not self.reaches([file]):  # else by fsspec
-                store = scanned(file)
-                # DuckDB knows a store by the first of its schemes: https by http.
-                known = [store.protocol] if isinstance(store.protocol, str) else store.protocol
-                if not any(map(self.connection.filesystem_is_registered, {scheme, *known})):
-                    self.connection.register_filesystem(store)
-        header = ", header = true" if reader == "read_csv" else ""
+            store = scanned(file)
+            # DuckDB knows a store by the first of its schemes: https by http.
+            known = [store.protocol] if isinstance(store.protocol, str) else store.protocol
+            if not any(map(self.connection.filesystem_is_registered, {scheme, *known})):
+                self.connection.register_filesystem(store)
+        options = ", header = true" if reader == "read_csv" else ""
+        options += "" if partitions else ", hive_partitioning = false"
         name = self.unique("files")
-        scan = f"SELECT * FROM {reader}({_listed(files)}{header})"
+        scan = f"SELECT * FROM {reader}([{', '.join(map(DUCKDB.literal, files))}]{options})"
         with self.alone():
             view = f"CREATE TEMPORARY VIEW {DUCKDB.name(name)} AS {scan}"
             owner = self.owned(name, lambda: self.connection.execute(view))
@@ -127,21 +114,6 @@ class DuckDB(Engine):
         """
         with _LOCKS.setdefault(self.connection, RLock()):
             yield
-
-    def reaches(self, paths: Sequence[str]) -> bool:
-        """Whether the extension for these URLs is loaded, as it is by a secret of the user's."""
-        needed = {_EXTENSIONS.get(scheme_of(path) or "") for path in paths}
-        if None in needed:
-            return False
-        loaded = "SELECT extension_name FROM duckdb_extensions() WHERE loaded"
-        with self.alone():
-            return needed <= {name for (name,) in self.connection.execute(loaded).fetchall()}
-
-    def matches(self, path: str) -> list[str]:
-        """The files that a URL or a glob names, listed by DuckDB with its secrets."""
-        with self.alone():
-            found = self.connection.execute("SELECT file FROM glob(?)", [path]).fetchall()
-        return sorted(file for (file,) in found)
 
     def release(self) -> None:
         """Put what it keeps in memory on disk, if it has a limit that we gave it."""
@@ -172,10 +144,6 @@ def cast_to(schema: pa.Schema) -> str:
             for f in schema
         }
     )
-
-
-def _listed(files: Sequence[str]) -> str:
-    return f"[{', '.join(map(DUCKDB.literal, files))}]"
 
 
 def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckDB:

@@ -55,7 +55,7 @@ def located(path: str | Path) -> str:
         raise SourceError(
             f"a URL of {scheme}:// with a name or a key in it is not read, because it would end "
             "up in messages and files. Set the credentials in the environment "
-            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for instance) or in a DuckDB secret."
+            "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for instance)."
         )
     return text.removeprefix("file://") if scheme == "file" else text
 

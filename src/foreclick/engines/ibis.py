@@ -8,8 +8,9 @@ test show that the tally is right.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,9 +20,6 @@ from foreclick.engines.kinds import loose
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.engines.spelling import SPELLINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 class Backend(Engine):
@@ -41,7 +39,7 @@ class Backend(Engine):
         expr = ops.SQLQueryResult(sql, kinds, self.connection).to_expr()
         return pa.RecordBatchReader.from_batches(schema, _fetched(self.connection, expr))
 
-    def read_files(self, reader: str, files: Sequence[str]) -> Table:
+    def read_files(self, reader: str, files: Sequence[str], *, partitions: bool = True) -> Table:  # noqa: ARG002
         """Files that the backend reads by itself."""
         import ibis
 

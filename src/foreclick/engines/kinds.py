@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pyarrow as pa
 
-WHOLE, REAL, DECIMAL, TEXT, FLAG = "whole", "real", "decimal", "text", "flag"
-DATE, MOMENT, LIST, STRUCT, OTHER = "date", "moment", "list", "struct", "other"
+Kind = Literal[
+    "whole", "real", "decimal", "flag", "text", "list", "struct", "moment", "date", "other"
+]
 
 _NAMES = {"double": "float64", "float": "float32", "bool": "boolean", "date32[day]": "date"}
 
 
-_TESTS = {
-    WHOLE: ["integer"],
-    REAL: ["floating"],
-    DECIMAL: ["decimal"],
-    FLAG: ["boolean"],
-    TEXT: ["string", "large_string", "string_view"],
-    LIST: ["list", "large_list", "list_view", "large_list_view", "fixed_size_list"],
-    STRUCT: ["struct"],
-    MOMENT: ["timestamp"],
-    DATE: ["date"],
+_TESTS: dict[Kind, list[str]] = {
+    "whole": ["integer"],
+    "real": ["floating"],
+    "decimal": ["decimal"],
+    "flag": ["boolean"],
+    "text": ["string", "large_string", "string_view"],
+    "list": ["list", "large_list", "list_view", "large_list_view", "fixed_size_list"],
+    "struct": ["struct"],
+    "moment": ["timestamp"],
+    "date": ["date"],
 }
 """Arrow's words for each kind."""
 
 
-def kind_of(column: pa.DataType) -> str:
+def kind_of(column: pa.DataType) -> Kind:
     """One of the kinds above; of a dictionary that of its values."""
     if pa.types.is_dictionary(column):
         return kind_of(column.value_type)
     for kind, words in _TESTS.items():
         if any(getattr(pa.types, f"is_{word}")(column) for word in words):
             return kind
-    return OTHER
+    return "other"
 
 
 def loose(schema: pa.Schema) -> pa.Schema:
@@ -41,7 +44,7 @@ def loose(schema: pa.Schema) -> pa.Schema:
 
 def is_numeric(column: pa.DataType) -> bool:
     """Whether it is of numbers; booleans are none."""
-    return kind_of(column) in (WHOLE, REAL, DECIMAL)
+    return kind_of(column) in ("whole", "real", "decimal")
 
 
 def called(column: pa.DataType) -> str:

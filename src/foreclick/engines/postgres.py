@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from foreclick.engines.base import Engine, fetched
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _KINDS = {
     "bool": pa.bool_(),

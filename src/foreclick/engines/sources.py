@@ -1,12 +1,16 @@
-"""From anything a user may hold (path, frame, lake, table of an engine) to a table."""
+"""From anything a user may hold (path, frame, lake, table of an engine) to a table.
+
+The Parquet files of a Delta or Iceberg table also hold rows that were deleted or replaced. Which
+ones count stands in its metadata, so its files are never read without it.
+"""
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from glob import has_magic
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -16,15 +20,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.csv import write_csv
 
-from foreclick.engines import files, lakes
-from foreclick.engines.base import Engine, Table
+from foreclick.engines import files
+from foreclick.engines.base import ArrowDataset, Engine, Table
 from foreclick.engines.duckdb import DuckDB, default_engine
-from foreclick.engines.kinds import LIST, kind_of
+from foreclick.engines.kinds import kind_of
 from foreclick.engines.mariadb import MariaDB
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.engines.spelling import check_condition
-from foreclick.errors import EngineError, ForeclickError, SourceError
+from foreclick.errors import EngineError, SourceError, optional
 from foreclick.words import did_you_mean
 
 
@@ -52,7 +56,7 @@ TableLike: TypeAlias = (
     | Mapping[str, Any]
     | Sequence[Mapping[str, Any]]
     | ArrowStream
-    | lakes.ArrowDataset
+    | ArrowDataset
     | SparkFrame
     | Table
 )
@@ -68,6 +72,9 @@ _READERS = {
     ".jsonl": "read_json",
     ".ndjson": "read_json",
 }
+_DELTA = 'pip install "foreclick[delta]"'
+_ICEBERG = re.compile(r".*/v?\d+[^/]*\.metadata\.json")
+_PARTITION = re.compile(r"[^/=]+=[^/]*")
 _NO_COLUMN = re.compile(r'Referenced column "(.*?)" not found')
 _ACCEPTED = (
     "a path, a glob, a URL or a list of them (Parquet, CSV or JSON files, a Delta table), "
@@ -104,25 +111,11 @@ def open_source(source: Any, engine: Any = None) -> Table:  # noqa: ANN401
         return ibis.open_table(source)
     if _comes_from(source, "pyspark"):
         return Spark(source.sparkSession).opened(source)
-    if isinstance(source, str) and engine is not None and engine_of(engine).tables:
-        return engine_of(engine).named(source)
+    home = default_engine() if engine is None else engine_of(engine)
+    if isinstance(source, str) and home.tables:
+        return home.named(source)
     paths = paths_of(source)
-    if paths:
-        return _open_paths(paths, engine)
-    in_memory = isinstance(source, pa.Table) or any(
-        _comes_from(source, package) for package in ("duckdb", "pandas", "polars")
-    )
-    if not in_memory:  # whose way to Arrow is better than as a stream
-        with files.readable(f"the {type(source).__name__}"):
-            rows = lakes.rows_of(source)
-        if rows is not None:
-            return _show_rows(rows, engine)
-    return _place(engine).show(_to_arrow(source))
-
-
-def _place(engine: Any) -> Engine:  # noqa: ANN401
-    """Where rows are put that live nowhere yet."""
-    return default_engine() if engine is None else engine_of(engine).workplace
+    return _open_paths(paths, home) if paths else _open_rows(source, home.workplace)
 
 
 def paths_of(source: Any) -> list[str]:  # noqa: ANN401
@@ -136,7 +129,7 @@ def paths_of(source: Any) -> list[str]:  # noqa: ANN401
 
 def bring(table: Table, target: Engine) -> Table:
     """`table`, in the engine `target`: as it is if it lives there, else copied through Arrow."""
-    return table if table.engine == target else target.show(table.engine.fetch(table))
+    return table if table.engine == target else target.show(table.to_pyarrow())
 
 
 def filter_by(table: Table, where: str | None) -> Table:
@@ -188,7 +181,7 @@ def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
 
 def files_of(source: Any) -> list[str]:  # noqa: ANN401
     """The files that paths, directories or globs name, in order; a table of a lake has none."""
-    paths = [path for path in paths_of(source) if lakes.kind_of(path) is None]
+    paths = [path for path in paths_of(source) if lake_in(path) is None]
     return [file for path in paths for file in files.matches(_whole(path))]
 
 
@@ -214,16 +207,11 @@ def unchanged(source: Any) -> Iterator[None]:  # noqa: ANN401
         )
 
 
-def _whole(path: str, look: lakes.Look = files.matches) -> str:
+def _whole(path: str) -> str:
     """A directory as the glob of the Parquet files in it."""
-    if files.is_remote(path):
-        is_directory = (
-            not files.on_web(path)
-            and not has_magic(path)
-            and (_reader_of(path) is None or not look(path))
-        )
-    else:
-        is_directory = Path(path).is_dir()
+    is_directory = Path(path).is_dir()
+    if files.is_remote(path) and not files.on_web(path) and not glob.has_magic(path):
+        is_directory = _reader_of(path) is None or not files.matches(path)
     return f"{path.rstrip('/')}/**/*.parquet" if is_directory else path
 
 
@@ -231,51 +219,73 @@ def _comes_from(source: object, package: str) -> bool:
     return any(c.__module__.split(".")[0] in (package, f"_{package}") for c in type(source).__mro__)
 
 
-def _show_rows(rows: lakes.Rows, engine: Any) -> Table:  # noqa: ANN401
-    """Rows that need not fit in memory: a dataset is scanned, a stream goes through a file."""
-    home = _place(engine)
-    if home.far:
-        table = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows.to_table()
-        return home.show(table.cast(_plain_schema(table.schema)))
-    if not isinstance(rows, pa.RecordBatchReader):
-        return home.show(rows)
-    schema = _plain_schema(rows.schema)
-    return home.spooled(schema, (batch.cast(schema) for batch in rows))
+def lake_in(place: str) -> str | None:
+    """What kind of table lies in a directory, if one does."""
+    if files.on_web(place):
+        return None
+    here = glob.escape(place.rstrip("/"))
+    log = files.matches(f"{here}/_delta_log/*")
+    if any(file.endswith((".json", ".parquet")) for file in log):
+        return "Delta"
+    metadata = files.matches(f"{here}/metadata/*.metadata.json")
+    return "Iceberg" if any(map(_ICEBERG.fullmatch, metadata)) else None
 
 
-def _open_paths(paths: list[str], engine: Any) -> Table:  # noqa: ANN401
-    home = default_engine() if engine is None else engine_of(engine)
+def _open_paths(paths: list[str], home: Engine) -> Table:
     if home.far and all(files.is_remote(path) for path in paths):  # it reads them by itself
         return _read(home, paths, paths)
-    look = home.matches if home.reaches(paths) else files.matches
-    if len(paths) == 1:
-        table = lakes.open_table(paths[0], look)
-        if table is not None and home.far:
+    lake = lake_in(paths[0]) if len(paths) == 1 else None
+    if lake is not None:
+        place = files.shown(paths[0])
+        if lake == "Iceberg":  # only a catalog tells which of its metadata files counts
             raise SourceError(
-                f"{files.shown(paths[0])!r} is a Delta table, which is not read into {home.name}. "
-                'Open it there and give that table, spark.read.format("delta").load(…), or leave '
-                "engine= out."
+                f"{place!r} is an Iceberg table. Give the table of its catalog: "
+                "read_log(catalog.load_table(…))."
             )
-        if table is not None:
-            with files.readable(f"the Delta table {files.shown(paths[0])!r}"):
-                rows = lakes.rows_of(table)
-            return _show_rows(rows, home)
-    paths = [_whole(path, look) for path in paths]
-    found = [look(path) for path in paths]
+        if home.far:
+            raise SourceError(
+                f"{place!r} is a Delta table, which is not read into {home.name}. Open it there "
+                'and give that table, spark.read.format("delta").load(…), or leave engine= out.'
+            )
+        with files.readable(f"the Delta table {place!r}"):
+            table = optional("deltalake", _DELTA).DeltaTable(paths[0].rstrip("/"))
+            return _open_rows(table, home)
+    paths = [_whole(path) for path in paths]
+    found = [files.matches(path) for path in paths]
     for path, mine in zip(paths, found, strict=True):
         if not mine:
             raise SourceError(files.no_file(path))
-        lakes.refuse_files_of_tables(mine, look)
+        _refuse_files_of_lakes(mine)
     copies = files.same_files([file for mine in found for file in mine])
     if copies is not None:  # those without rows, of quiet hours, may be alike
         one = _read(home, paths, [copies[0]])
-        if home.rows(one.query(f"SELECT * FROM {one.rows} AS s LIMIT 1")):
+        if one.query(f"SELECT * FROM {one.rows} AS s LIMIT 1").to_pyarrow().num_rows:
             raise SourceError(files.given_twice(*copies))
     named: list[str] = []
     for path, mine in zip(paths, found, strict=True):
         # What a store has is listed once, so that every scan reads the same files.
         named += mine if files.is_remote(path) else [path]
     return _read(home, paths, named)
+
+
+def _refuse_files_of_lakes(named: list[str]) -> None:
+    """Refuse to read files of a Delta or Iceberg table as if they were a log by themselves."""
+    above = set()  # all directories above but partitions
+    for file in named:
+        scheme, mark, rest = file.rpartition("://")
+        parts = rest.split("/")[:-1]
+        while parts and _PARTITION.fullmatch(parts[-1]):
+            parts.pop()
+        ends = [end for end in range(1, len(parts) + 1) if parts[end - 1]]
+        above |= {f"{scheme}{mark}{'/'.join(parts[:end])}" for end in ends}
+    for place in sorted(above):
+        kind, shown = lake_in(place), repr(files.shown(place))
+        if kind is not None:
+            table = "catalog.load_table(…)" if kind == "Iceberg" else shown
+            raise SourceError(
+                f"these are files of the {kind} table {shown}, which also hold rows that were "
+                f"deleted or replaced. Read the table itself: read_log({table})."
+            )
 
 
 def _read(home: Engine, paths: list[str], named: list[str]) -> Table:
@@ -300,39 +310,72 @@ def _reader_of(path: str) -> str | None:
     return _READERS.get(suffixes[-1]) if suffixes else None
 
 
-def _to_arrow(source: Any) -> pa.Table:  # noqa: ANN401
+def _open_rows(source: Any, home: Engine) -> Table:  # noqa: ANN401
+    """Rows that need not fit in memory: a dataset is scanned, a stream goes through a file."""
+    what = type(source).__name__
+    with files.readable(f"the {what}"):
+        rows = _rows_of(source)
+        if home.far and not isinstance(rows, pa.Table):
+            rows = rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows.to_table()
+    if isinstance(rows, pa.RecordBatchReader):
+        schema = _plain_schema(rows.schema)
+        return home.spooled(schema, (batch.cast(schema) for batch in rows))
+    if isinstance(rows, pa.Table):
+        rows = rows.select([i for i, t in enumerate(rows.schema.types) if not _holds_nothing(t)])
+        if not rows.num_columns:
+            raise SourceError(f"the {what} is empty: it has no columns. Check how it was made.")
+        rows = rows.cast(_plain_schema(rows.schema))
+    return home.show(rows)
+
+
+def _rows_of(source: Any) -> pa.Table | ArrowDataset | pa.RecordBatchReader:  # noqa: ANN401
+    """Rows that are in memory, that can be scanned again and again, or that come once."""
+    if _comes_from(source, "deltalake"):
+        return _delta_rows(source)
+    if _comes_from(source, "pyiceberg"):
+        scan = source if hasattr(source, "to_arrow_batch_reader") else source.scan()
+        return scan.to_arrow_batch_reader()
+    if hasattr(source, "get_fragments"):  # a dataset
+        return source
     try:
-        if isinstance(source, pa.Table):
-            table = source
-        elif _comes_from(source, "duckdb"):
-            table = source.to_arrow_table()  # a relation does not tell its connection
-        elif _comes_from(source, "pandas"):
-            table = pa.Table.from_pandas(source, preserve_index=False)
-        elif _comes_from(source, "polars"):
-            table = (source.collect() if hasattr(source, "collect") else source).to_arrow()
-        elif isinstance(source, Mapping):
-            table = pa.table(dict(source))
-        elif isinstance(source, Sequence) and all(isinstance(r, Mapping) for r in source):
-            table = pa.Table.from_pylist([dict(r) for r in source])
-        else:
-            plain = source is None or isinstance(source, int | float)
-            what = repr(source) if plain else f"a {type(source).__name__}"
-            raise SourceError(f"cannot read {what}; give {_ACCEPTED}.")
-    except ForeclickError:
-        raise
+        if _comes_from(source, "pandas"):
+            return pa.Table.from_pandas(source, preserve_index=False)
+        if isinstance(source, Mapping):
+            return pa.table(dict(source))
+        if isinstance(source, Sequence) and all(isinstance(r, Mapping) for r in source):
+            return pa.Table.from_pylist([dict(r) for r in source])
     except (pa.ArrowException, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise SourceError(
             f"the {type(source).__name__} cannot be turned into Arrow: {error}. A column of lists "
             "must hold lists of one type (all integers, or all strings); integers have 64 bits, "
             "so write larger ids as text."
         ) from error
-    table = table.select(
-        [i for i, kind in enumerate(table.schema.types) if not _holds_nothing(kind)]
-    )
-    if not table.num_columns:
-        what = type(source).__name__
-        raise SourceError(f"the {what} is empty: it has no columns. Check how it was made.")
-    return table.cast(_plain_schema(table.schema))
+    if _comes_from(source, "polars"):
+        return (source.collect() if hasattr(source, "collect") else source).to_arrow()
+    if _comes_from(source, "duckdb") or isinstance(source, pa.Table):
+        return pa.table(source)
+    if hasattr(source, "to_reader"):  # a scanner, or a batch
+        return source.to_reader()
+    if hasattr(source, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(source)
+    plain = source is None or isinstance(source, int | float)
+    what = repr(source) if plain else f"a {type(source).__name__}"
+    raise SourceError(f"cannot read {what}; give {_ACCEPTED}.")
+
+
+def _delta_rows(table: Any) -> ArrowDataset | pa.RecordBatchReader:  # noqa: ANN401 - a DeltaTable
+    """Files that DuckDB scans, or a stream of what deltalake makes of them."""
+    settings = table.metadata().configuration
+    features = table.protocol().reader_features or []
+    renamed = settings.get("delta.columnMapping.mode", "none") != "none"
+    if not renamed and not {"columnMapping", "deletionVectors"} & set(features):
+        return table.to_pyarrow_dataset()
+    if not hasattr(table, "scan"):
+        raise SourceError(
+            "the Delta table has renamed columns or deletion vectors, which this version of "
+            f"deltalake does not read. Run: {_DELTA}"
+        )
+    return pa.RecordBatchReader.from_stream(table.scan())
 
 
 def _holds_nothing(kind: pa.DataType) -> bool:
@@ -352,7 +395,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return _plain(kind.value_type)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
-    if kind_of(kind) == LIST:
+    if kind_of(kind) == "list":
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([(f.name, _plain(f.type)) for f in kind if not _holds_nothing(f.type)])
@@ -372,7 +415,7 @@ def write_rows(rows: pa.Table, path: str | Path) -> None:
             pq.write_table(rows, file, compression="zstd")
             return
         for at, name in enumerate(rows.column_names):
-            if kind_of(rows.schema.field(name).type) == LIST:
+            if kind_of(rows.schema.field(name).type) == "list":
                 texts = [json.dumps(items, ensure_ascii=False) for items in rows[name].to_pylist()]
                 rows = rows.set_column(at, name, pa.array(texts, pa.string()))
         write_csv(rows, file)

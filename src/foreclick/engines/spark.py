@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from foreclick.engines.base import Engine, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 
 class Spark(Engine):
@@ -52,11 +50,7 @@ class Spark(Engine):
         """A view of rows that are sent there."""
         return self.opened(self.connection.createDataFrame(table))
 
-    def read_parquet(self, files: Sequence[str]) -> Table:
-        """One scan of them all."""
-        return self.opened(self.connection.read.parquet(*files))
-
-    def read_files(self, reader: str, files: Sequence[str]) -> Table:
+    def read_files(self, reader: str, files: Sequence[str], *, partitions: bool = True) -> Table:  # noqa: ARG002 - as Spark does
         """One scan of them all."""
         options = {"header": "true", "inferSchema": "true"} if reader == "read_csv" else {}
         read = self.connection.read.options(**options)

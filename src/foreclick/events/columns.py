@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from foreclick.engines import Spelling, Table, Value
-from foreclick.engines.kinds import DATE, MOMENT, STRUCT, TEXT, WHOLE, is_numeric, kind_of
+from foreclick.engines.kinds import is_numeric, kind_of
 from foreclick.errors import SourceError
 from foreclick.logs import in_a_second, key_type
 from foreclick.logs.text import days_of, has_zone
@@ -93,9 +93,9 @@ def column_of(table: Table, name: str, role: str) -> Value:
     top, *fields = [name] if name in table.columns else name.split(".")
     if top in table.columns:
         text, kind = say.column(top), table.kinds.field(top).type
-        while fields and kind_of(kind) == STRUCT and kind.get_field_index(fields[0]) >= 0:
+        while fields and kind_of(kind) == "struct" and kind.get_field_index(fields[0]) >= 0:
             text, kind = f"({text}){say.dot}{say.name(fields[0])}", kind.field(fields.pop(0)).type
-        if fields and kind_of(kind) == TEXT:
+        if fields and kind_of(kind) == "text":
             path = say.literal("$." + ".".join(fields))
             return Value(say.within.format(text=text, path=path), pa.string())
         if not fields:
@@ -139,7 +139,7 @@ def alike(value: Value, kind: pa.DataType, say: Spelling) -> Value:
     """A value as 64-bit integers or text, the type that its counterpart has in the other table."""
     if value.kind == kind:
         return value
-    return Value(say.cast(value.text, TEXT if kind == pa.string() else WHOLE), kind)
+    return Value(say.cast(value.text, "text" if kind == pa.string() else "whole"), kind)
 
 
 def instant(value: Value, latest: float | None, say: Spelling) -> Value:
@@ -154,21 +154,21 @@ def instant(value: Value, latest: float | None, say: Spelling) -> Value:
         return Value(say.micros.format(moment=_moment(value, say)), pa.int64())
     units = in_a_second(latest or 0)
     if units <= SECOND:
-        return Value(say.cast(f"{value.text} * {SECOND // units}", WHOLE), pa.int64())
-    step, number = units // SECOND, say.cast(value.text, WHOLE)
+        return Value(say.cast(f"{value.text} * {SECOND // units}", "whole"), pa.int64())
+    step, number = units // SECOND, say.cast(value.text, "whole")
     rest = say.remainder.format(a=number, b=step)
-    return Value(say.cast(f"({number} - {rest}) / {step}", WHOLE), pa.int64())
+    return Value(say.cast(f"({number} - {rest}) / {step}", "whole"), pa.int64())
 
 
 def day(value: Value, moment: Value, say: Spelling) -> Value:
     """The day of a time, whose microseconds are known."""
     if not is_numeric(value.kind) and not has_zone(value.kind):
-        return Value(say.cast(_moment(value, say), DATE), pa.date32())
+        return Value(say.cast(_moment(value, say), "date"), pa.date32())
     return Value(say.day.format(days=days_of(f"({moment.text})", SECOND, say)), pa.date32())
 
 
 def _moment(value: Value, say: Spelling) -> str:
-    return value.text if kind_of(value.kind) == MOMENT else say.cast(value.text, MOMENT)
+    return value.text if kind_of(value.kind) == "moment" else say.cast(value.text, "moment")
 
 
 def microseconds(length: float | timedelta | None, role: str) -> int | None:

@@ -325,7 +325,7 @@ def _account(found: Table, hits: Table, rewards: Rewards, shown: Shown, entries:
     """Enters every action: used, repeated, or left out for one cause."""
     say = found.engine.say
     counts = {name: sum_of(say.column(f"{_COUNT}{name}"), say) for name in rewards}
-    by_state = found.engine.rows(found.grouped(found.own([_STATE]), counts))
+    by_state = found.grouped(found.own([_STATE]), counts).to_pylist()
     states = {row[_STATE]: row for row in by_state}
     slots = hits.asked({name: count_of(f"{say.column(name)} > 0") for name in rewards})
     for name, words in rewards.items():
@@ -339,7 +339,7 @@ def _account(found: Table, hits: Table, rewards: Rewards, shown: Shown, entries:
                 columns = found.own([*shown.keys, ITEM])
                 order = ", ".join(value.text for value in columns.values())
                 one = found.made(columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
-                *of, item = found.engine.rows(one)[0].values()
+                *of, item = one.to_pylist()[0].values()
                 example = f"list {', '.join(map(str, of))}, item {item}"
                 entries.odd(f"{name} {cause}", states[state][name], "left out", example)
 

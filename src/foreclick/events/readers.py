@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from foreclick.engines import Table, TableLike, Value, open_source
-from foreclick.engines.kinds import STRUCT, TEXT, kind_of
+from foreclick.engines.kinds import kind_of
 from foreclick.events.columns import SECOND, Match, column_of, count_of, held
 from foreclick.events.events import from_events
 from foreclick.logs import Log
@@ -136,7 +136,7 @@ def _plain(source: TableLike, options: dict[str, Any]) -> Table:
     """A tracker's table in the words of its documentation: not in `_source`, not in capitals."""
     table = open_source(source, options.get("engine"))
     say, source_of = table.engine.say, "_source"
-    if source_of in table.columns and kind_of(table.kinds.field(source_of).type) == STRUCT:
+    if source_of in table.columns and kind_of(table.kinds.field(source_of).type) == "struct":
         fields = table.kinds.field(source_of).type
         inner = [fields.field(i) for i in range(fields.num_fields)]
         whole = f"({say.column(source_of)}){say.dot}"
@@ -154,7 +154,7 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         return table, f"{alone}, which mix all searches: no {params} can be read. Give context=."
     value = table.kinds.field(params).type.value_type.field("value").type
     values = [
-        say.cast(f"p.{say.name('value')}.{say.name(name)}", TEXT)  # a term of digits is a number
+        say.cast(f"p.{say.name('value')}.{say.name(name)}", "text")  # a term of digits is a number
         for name in ("string_value", "int_value", "double_value")
         if value.get_field_index(name) >= 0
     ]
@@ -187,7 +187,7 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         f"BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS searched FROM ({moments}) AS m"
     )
     found = f"CASE WHEN s.{_TIME} - r.searched <= {_HALF_AN_HOUR} THEN o.term END"
-    first = say.cast(say.at(say.column("items"), 1, "item_list_id"), TEXT)
+    first = say.cast(say.at(say.column("items"), 1, "item_list_id"), "text")
     columns = rows.own(table.columns)
     columns[_SEARCH] = Value(f"coalesce(s.{_TERM}, {found}, {first})", pa.string())
     same = f"s.{_USER} = {{0}}.{_USER} AND s.{_PAGE} = {{0}}.{_PAGE}"

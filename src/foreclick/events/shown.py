@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from foreclick.engines import Table, Value, sum_of
-from foreclick.engines.kinds import LIST, TEXT, WHOLE, called, kind_of
+from foreclick.engines.kinds import called, kind_of
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.columns import (
     ITEM,
@@ -86,11 +86,11 @@ def open_shown(
     columns = shared(table, match, items)
     keys = tuple(key for key, _, _ in match.keys)
     place = column_of(table, position or _OFFSET, "position")
-    if kind_of(place.kind) == TEXT:  # of digits, or it is no position
+    if kind_of(place.kind) == "text":  # of digits, or it is no position
         digits = f"{say.replaced(place.text, '[0-9]', '')} = '' AND {place.text} <> ''"
-        text = say.cast(f"CASE WHEN {digits} THEN {place.text} END", WHOLE)
+        text = say.cast(f"CASE WHEN {digits} THEN {place.text} END", "whole")
         place = Value(text, pa.int64())
-    if kind_of(place.kind) != WHOLE:
+    if kind_of(place.kind) != "whole":
         raise SourceError(f"position={position!r} must hold integers, not {called(place.kind)}.")
     for name, column in named.items():
         if column is not None:
@@ -148,7 +148,7 @@ def array_in(table: Table, items: str, position: str | None) -> str | None:
     top = items if items in table.columns else items.split(".", maxsplit=1)[0]
     kind = kind_of(table.kinds.field(top).type) if top in table.columns else None
     within = position is None or (top != items and position.startswith(f"{top}."))
-    return top if kind == LIST or (kind == TEXT and within) else None
+    return top if kind == "list" or (kind == "text" and within) else None
 
 
 def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
@@ -156,7 +156,7 @@ def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
     say = table.engine.say
     columns = table.own(table.columns)
     array = columns[items].text
-    if kind_of(columns[items].kind) == TEXT:  # JSON, whose objects stay text
+    if kind_of(columns[items].kind) == "text":  # JSON, whose objects stay text
         columns[items] = Value(say.unnested, pa.string())
         array = say.listed(array)
     else:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from foreclick.engines import Table
 from foreclick.engines.duckdb import READER
-from foreclick.engines.kinds import LIST, STRUCT, TEXT, is_numeric, kind_of
+from foreclick.engines.kinds import is_numeric, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
 from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, OWN, PERIOD, PROPENSITY, Shape
 from foreclick.metrics import CLICKS, METRICS
@@ -78,7 +78,7 @@ class Roles:
     def shape(self, source: pa.Schema, depth: int) -> Shape:
         """The shape of records of so many positions, without masks."""
         one = self.propensity
-        alone = isinstance(one, str) and kind_of(source.field(one).type) != LIST
+        alone = isinstance(one, str) and kind_of(source.field(one).type) != "list"
         each = "list" if alone and self.layout != "long" else "slot"
         return Shape(
             depth=depth,
@@ -96,8 +96,8 @@ def top_of(column: str, source: pa.Schema) -> str:
     if column in source.names or not field or top not in source.names:
         return column
     kind = source.field(top).type
-    inner = kind.value_type if kind_of(kind) == LIST else kind
-    return top if kind_of(inner) == STRUCT and inner.get_field_index(field) >= 0 else column
+    inner = kind.value_type if kind_of(kind) == "list" else kind
+    return top if kind_of(inner) == "struct" and inner.get_field_index(field) >= 0 else column
 
 
 def _matching(columns: Any, names: Sequence[str]) -> Any:  # noqa: ANN401
@@ -170,7 +170,7 @@ def checked_columns(table: Table, roles: Roles) -> Table:
         say = table.engine.say
         for each in (roles.items, *roles.rewards.values()) if roles.layout == "array" else ():
             if each in table.columns and is_numeric(table.kinds.field(each).type):
-                text = say.cast(say.column(str(each)), TEXT)
+                text = say.cast(say.column(str(each)), "text")
                 table = table.with_column(str(each), text, pa.string())
     return table
 
@@ -182,7 +182,7 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
         f"{number_of(len(missing), 'named column')} {plural(len(missing), 'is', 'are')} not in the "
         f"source: {wanted}. It has the columns {', '.join(table.columns)}."
     )
-    without_lists = not any(kind_of(field.type) == LIST for field in table.kinds)
+    without_lists = not any(kind_of(field.type) == "list" for field in table.kinds)
     if roles.layout != "long" and "items" in dict(missing) and _is_long(table) and without_lists:
         return (
             f"{said} It looks like one row per result: name the columns of its list and its "
@@ -241,7 +241,7 @@ def explained(error: ForeclickError, raw: Table, roles: Roles) -> ForeclickError
     """The error, or a plainer one: no rows at all, or text where numbers should be."""
     if any(column not in raw.columns for _, column in roles.named()):
         return error
-    first = raw.engine.rows(raw.query(f"SELECT * FROM {raw.rows} AS s LIMIT {_LOOK}"))
+    first = raw.query(f"SELECT * FROM {raw.rows} AS s LIMIT {_LOOK}").to_pylist()
     if not first:
         return InvalidLogError(NO_ROWS)
     for name, columns in roles.rewards.items() if isinstance(error, EngineError) else ():

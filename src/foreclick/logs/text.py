@@ -17,19 +17,7 @@ import pyarrow as pa
 
 from foreclick.engines import Spelling
 from foreclick.engines.base import BUCKETS
-from foreclick.engines.kinds import (
-    DATE,
-    DECIMAL,
-    FLAG,
-    LIST,
-    MOMENT,
-    REAL,
-    TEXT,
-    WHOLE,
-    called,
-    is_numeric,
-    kind_of,
-)
+from foreclick.engines.kinds import called, is_numeric, kind_of
 from foreclick.errors import SourceError
 from foreclick.logs.roles import Columns, Roles, top_of
 from foreclick.logs.shape import (
@@ -115,12 +103,12 @@ class Select:
         if weight is not None:
             kind = self._number_kind(weight)
             own, usable = say.column(WEIGHT), say.column(WEIGHT, "r")
-            good = f"{own} > 0 AND {say.finite(own, LARGEST)}" if kind == REAL else f"{own} > 0"
+            good = f"{own} > 0 AND {say.finite(own, LARGEST)}" if kind == "real" else f"{own} > 0"
             flags[BAD_WEIGHT] = f"CASE WHEN {good} THEN 0 ELSE 1 END"
             made[WEIGHT] = f"CASE WHEN {good} THEN {own} END"
             counts[N] = f"coalesce({say.cast(f'sum({usable})', kind)}, {say.cast('0', kind)})"
             counts[ROWS] = "count(*)"
-            types[N] = pa.float64() if kind == REAL else pa.int64()
+            types[N] = pa.float64() if kind == "real" else pa.int64()
         groups = (*shape.order, *flags)
         keys = ", ".join(say.column(name, "r") for name in groups)
         made |= flags | ({LENGTH: length} if LENGTH in counts else {})
@@ -141,7 +129,7 @@ class Select:
         types[BUCKET] = pa.int16()
         if self.roles.period is not None:
             period = self._type(self.roles.period)
-            days = {MOMENT: pa.date32(), DATE: pa.date32(), WHOLE: pa.int64()}
+            days = {"moment": pa.date32(), "date": pa.date32(), "whole": pa.int64()}
             types[PERIOD] = days.get(kind_of(period)) or _plain(period)
         for name, columns in self.roles.rewards.items():
             if name not in shape.masks:
@@ -173,7 +161,7 @@ class Select:
         roles, say, listed = self.roles, self.say, self._listed()
         *list_ids, position = roles.long
         place = say.column(position)
-        if kind_of(self._type(position)) != WHOLE:
+        if kind_of(self._type(position)) != "whole":
             kind = called(self._type(position))
             raise SourceError(f"the position must be an integer, not {kind}.")
         slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
@@ -195,7 +183,7 @@ class Select:
                 rows[f"{_BIT}{name}"] = bit(rows[f"{_SLOT}{ITEM}"], rows[f"{_SLOT}{name}"], power)
                 own = say.column(f"{_BIT}{name}")
                 fits = f"count({own}) = count({at})"
-                made[name] = f"CASE WHEN {fits} THEN {say.cast(f'sum({own})', WHOLE)} END"
+                made[name] = f"CASE WHEN {fits} THEN {say.cast(f'sum({own})', 'whole')} END"
                 continue
             own = say.column(f"{_SLOT}{name}")
             for k, column in enumerate(numbered(name, shape.depth), start=1):
@@ -231,13 +219,13 @@ class Select:
     def _listed(self) -> dict[str, str]:
         """What belongs to a list and not to a position."""
         roles, say = self.roles, self.say
-        columns = {CONTEXT: say.cast("0", WHOLE)}
+        columns = {CONTEXT: say.cast("0", "whole")}
         if roles.context is not None:
             columns[CONTEXT] = self._key(self.say.column(roles.context), roles.context, CONTEXT)
         if roles.period is not None:
             columns[PERIOD] = day_of(self.say.column(roles.period), self._type(roles.period), say)
         for name in roles.segments:
-            text, own = kind_of(self._type(name)) == TEXT, self.say.column(name)
+            text, own = kind_of(self._type(name)) == "text", self.say.column(name)
             columns[name] = say.cast(own, "text") if text else own
         if roles.unit is not None:
             number = say.hashed(self._key(self.say.column(roles.unit), roles.unit, "unit"))
@@ -261,7 +249,7 @@ class Select:
         """The type of what stands at a position, of a column of lists or of one position."""
         top = top_of(column, self.source)
         kind = self._type(top)
-        if self.roles.layout == "long" or kind_of(kind) != LIST:
+        if self.roles.layout == "long" or kind_of(kind) != "list":
             return kind
         kind = kind.value_type
         return kind if column == top else kind.field(column.removeprefix(f"{top}.")).type
@@ -270,9 +258,9 @@ class Select:
         """A column of lists, which may be written as text."""
         top = top_of(column, self.source)
         kind = self._type(top)
-        if kind_of(kind) == TEXT:
+        if kind_of(kind) == "text":
             return self.say.listed(self.say.column(top))
-        if kind_of(kind) != LIST:
+        if kind_of(kind) != "list":
             raise SourceError(
                 f"column {column!r} is of type {called(kind)}, not a list. For one row per result "
                 "name the columns of its list and its position, long=('list_id', 'position'); for "
@@ -294,7 +282,7 @@ class Select:
         longest, *others = lengths
         for other in others:
             longest = f"CASE WHEN {longest} >= {other} THEN {longest} ELSE {other} END"
-        return self.say.cast(longest, WHOLE)
+        return self.say.cast(longest, "whole")
 
     def _slot(self, columns: Columns, k: int, name: str) -> str:
         """What stands at position k of a row."""
@@ -302,10 +290,10 @@ class Select:
             field = columns.removeprefix(top_of(columns, self.source)).removeprefix(".")
             return self._value(self.say.at(self._array(columns), k, field), columns, name)
         if name == ITEM:
-            kind = TEXT if self._key_type(columns, ITEM) == pa.string() else WHOLE
+            kind = "text" if self._key_type(columns, ITEM) == pa.string() else "whole"
         else:
             whole = name != PROPENSITY and self._reward_type(columns) != pa.float64()
-            kind = WHOLE if whole else REAL
+            kind = "whole" if whole else "real"
         if k > len(columns):
             return self.say.cast("NULL", kind)
         value = self._value(self.say.column(columns[k - 1]), columns[k - 1], name)
@@ -317,13 +305,14 @@ class Select:
         if name == ITEM:
             return self._key(value, column, ITEM)
         kind = kind_of(self._element(column))
-        if kind not in (FLAG, WHOLE, REAL, DECIMAL, TEXT):  # text: lists written into a CSV cell
+        # Text: lists written into a CSV cell.
+        if kind not in ("flag", "whole", "real", "decimal", "text"):
             raise SourceError(
                 f"{name} must be numbers (0/1 or graded), not {called(self._element(column))}."
             )
-        if kind == FLAG:
+        if kind == "flag":
             return f"CASE WHEN {value} THEN 1 WHEN NOT {value} THEN 0 END"
-        return value if kind == WHOLE and name != PROPENSITY else self.say.cast(value, "real")
+        return value if kind == "whole" and name != PROPENSITY else self.say.cast(value, "real")
 
     def _key(self, value: str, column: str, role: str) -> str:
         """A context, an item or a unit, by which rows are grouped.
@@ -333,8 +322,8 @@ class Select:
         kind = self._element(column)
         if self._key_type(column, role) == pa.string():
             return self.say.cast(value, "text")
-        narrow = kind_of(kind) == WHOLE and kind != pa.uint64()
-        return value if narrow else self.say.cast(value, WHOLE)
+        narrow = kind_of(kind) == "whole" and kind != pa.uint64()
+        return value if narrow else self.say.cast(value, "whole")
 
     # --- types -----------------------------------------------------------------------------------
 
@@ -346,7 +335,7 @@ class Select:
     def _reward_type(self, columns: Columns) -> pa.DataType:
         types = set()
         for element in map(self._element, _several(columns)):
-            types.add({FLAG: pa.int8(), WHOLE: element}.get(kind_of(element), pa.float64()))
+            types.add({"flag": pa.int8(), "whole": element}.get(kind_of(element), pa.float64()))
         if len(types) == 1:
             return types.pop()
         return pa.float64() if pa.float64() in types else pa.int64()
@@ -355,15 +344,15 @@ class Select:
         kind = self._type(count)
         if not is_numeric(kind):
             raise SourceError(f"{count!r} must hold numbers, not {called(kind)}.")
-        return WHOLE if kind_of(kind) == WHOLE else REAL
+        return "whole" if kind_of(kind) == "whole" else "real"
 
 
 def key_type(element: pa.DataType, role: str) -> pa.DataType:
     """Contexts, items and units are 64-bit integers or text, so that two sources compare."""
     kind = kind_of(element)
-    if kind == WHOLE or (kind == DECIMAL and element.scale == 0):
+    if kind == "whole" or (kind == "decimal" and element.scale == 0):
         return pa.int64()
-    if kind != TEXT and (role == ITEM or kind == REAL):
+    if kind != "text" and (role == ITEM or kind == "real"):
         raise SourceError(
             f"the {role}s are of type {called(element)}; they must be integers or strings. Convert "
             "them first, for instance in pandas with astype('Int64'), which allows gaps."
@@ -377,7 +366,7 @@ def _several(columns: Columns) -> Sequence[str]:
 
 def _plain(column: pa.DataType) -> pa.DataType:
     """Text as one type, whichever of Arrow's it came as."""
-    return pa.string() if kind_of(column) == TEXT else column
+    return pa.string() if kind_of(column) == "text" else column
 
 
 _SMALLEST = 10**9  # seconds of 2001; smaller numbers are no times, but numbers of days or weeks
@@ -404,13 +393,13 @@ def day_of(column: str, kind: pa.DataType, say: Spelling) -> str:
         micros = say.micros.format(moment=column)
         return say.day.format(days=days_of(f"({micros})", 10**6, say))
     kind = kind_of(kind)
-    if kind == MOMENT:
+    if kind == "moment":
         return say.cast(column, "date")
-    if kind == WHOLE:
+    if kind == "whole":
         days = "".join(f" WHEN {column} < {b} THEN {days_of(column, u, say)}" for b, u in _UNITS)
         last = days_of(column, _FINEST, say)
         return f"CASE WHEN {column} < {_SMALLEST} THEN {column}{days} ELSE {last} END"
-    if kind == TEXT:
+    if kind == "text":
         column = say.cast(column, "text")
         dashes = f"substr({column}, 5, 1) = '-' AND substr({column}, 8, 1) = '-'"
         timed = f"{dashes} AND substr({column}, 11, 1) IN ('T', ' ')"
@@ -420,7 +409,7 @@ def day_of(column: str, kind: pa.DataType, say: Spelling) -> str:
 
 def has_zone(kind: pa.DataType) -> bool:
     """Whether times know their zone."""
-    return kind_of(kind) == MOMENT and kind.tz is not None
+    return kind_of(kind) == "moment" and kind.tz is not None
 
 
 def days_of(column: str, units: int, say: Spelling) -> str:

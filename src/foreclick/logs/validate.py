@@ -128,7 +128,7 @@ def complain(
     for rule in broken:
         if rule.cause in counts:
             one = f"SELECT * FROM {table.rows} AS s WHERE {rule.broken} LIMIT 1"
-            example = table.engine.rows(table.query(one))[0]
+            example = table.query(one).to_pylist()[0]
             count = number_of(counts[rule.cause], "row")
             lines.append(f"- {rule.cause}: {count}, for example {_describe(example, shape)}")
             lines.append(f"  remedy: {rule.remedy}.")

@@ -215,7 +215,7 @@ def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
             f"the table needs the columns {', '.join(columns)}, and {missing[0]!r} is not there."
             f"{did_you_mean(missing[0], table.columns)} It has {', '.join(table.columns)}."
         )
-    return table.engine.rows(table.select(*columns))
+    return table.select(*columns).to_pylist()
 
 
 def _judged(folds: FoldedLog, held_out: pa.Table, metric: Metric, judge: object) -> Evaluation:

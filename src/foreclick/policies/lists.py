@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from foreclick.engines import DUCKDB, Table, TableLike, Value, open_source
-from foreclick.engines.kinds import TEXT, kind_of
+from foreclick.engines.kinds import kind_of
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
 from foreclick.options import checked
@@ -441,7 +441,7 @@ def _typed(table: Table, items: str) -> Table:
 
     They match integers and text of a log; text would not match its integers.
     """
-    if kind_of(table.kinds.field(items).type) != TEXT or table.engine.name != "duckdb":
+    if kind_of(table.kinds.field(items).type) != "text" or table.engine.name != "duckdb":
         return table
     text = DUCKDB.column(items)
     others = (

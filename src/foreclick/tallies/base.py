@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from foreclick.engines import (
     DUCKDB,
@@ -38,9 +39,6 @@ from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
 from foreclick.tallies.files import GROUP_ROWS, read_sorted, write_sorted
 from foreclick.words import number_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SORT_ROWS = 2_000_000
 """A tally of at most so many rows is sorted in memory, a larger one in a file."""

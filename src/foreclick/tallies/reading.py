@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foreclick.engines import (
     default_engine,
@@ -21,9 +22,6 @@ from foreclick.logs import Shape
 from foreclick.options import checked
 from foreclick.tallies.base import Tally, sum_of, together
 from foreclick.tallies.files import check_digest, checked_metadata, metadata_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @checked()
@@ -69,7 +67,7 @@ def read_tally(
     found = []
     for (shape, _), mine in alike.items():
         files = [here[file] for file in mine]
-        table = home.read_parquet(files)
+        table = home.read_files("read_parquet", files, partitions=False)
         found.append(
             Tally(
                 home,
