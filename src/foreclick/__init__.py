@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from foreclick.questions.replay import replay
     from foreclick.questions.report import Report, report
     from foreclick.questions.support import support
-    from foreclick.tallies.base import Tally, tally
-    from foreclick.tallies.reading import read_tally
+    from foreclick.tallies.base import Tally, read_tally, tally
 
 __version__ = "1.0.0rc1"
 
@@ -92,8 +91,7 @@ _NAMES = {
     "questions.replay": "replay",
     "questions.report": "Report report",
     "questions.support": "support",
-    "tallies.base": "Tally tally",
-    "tallies.reading": "read_tally",
+    "tallies.base": "Tally read_tally tally",
 }
 """The names of each module, which is imported when one of them is first used."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches.source import batches_of
-from foreclick.tallies.base import Tally, context_sizes, sum_records
+from foreclick.tallies.base import Tally, context_sizes
 
 
 def count_periods(tally: Tally) -> int:
@@ -19,7 +19,7 @@ def count_periods(tally: Tally) -> int:
 
 def count_records(tally: Tally) -> float:
     """How many records a tally has, as many as its batches count."""
-    return sum_records(tally.stored)
+    return float(tally.counts()["records"])
 
 
 def records_without_period(tally: Tally) -> float:

@@ -193,7 +193,7 @@ def replay(files: list[str], options: Options) -> Result:
       foreclick replay tally.parquet --experiment test --control old -o replay.png
     """
     from foreclick.cli.inputs import read_log
-    from foreclick.tallies.reading import is_tally
+    from foreclick.tallies import is_tally
 
     report_step("Reading the log")
     if not all(is_tally(file) for file in files):

@@ -14,8 +14,7 @@ from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
 from foreclick.progress import report_step
 from foreclick.rules import split_names
-from foreclick.tallies.base import distinct
-from foreclick.tallies.reading import is_tally
+from foreclick.tallies.base import distinct, is_tally
 
 if TYPE_CHECKING:
     from foreclick.cli.app import Options

@@ -1,6 +1,6 @@
 """Engines: where tables live and SELECTs are answered. Only this package knows a vendor."""
 
-from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, Value, hashed_here, sum_of
+from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, Value, hashed_here
 from foreclick.engines.duckdb import default_engine, laptop
 from foreclick.engines.files import (
     ScratchFile,

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -54,19 +54,6 @@ only notes them here, and the engine drops them before it makes the next one.
 """
 
 
-class Value(NamedTuple):
-    """What stands in a column of a statement, and its type."""
-
-    text: str
-    kind: pa.DataType
-
-
-def sum_of(value: str, say: Spelling, kind: str = "whole") -> Value:
-    """The sum of integers, or of doubles ("real"); 0 for none."""
-    total = f"coalesce({say.cast(f'sum({value})', kind)}, 0)"
-    return Value(total, pa.int64() if kind == "whole" else pa.float64())
-
-
 class ArrowDataset(Protocol):
     """A dataset of pyarrow, whose module is slow to import."""
 
@@ -75,6 +62,25 @@ class ArrowDataset(Protocol):
     def to_table(self) -> pa.Table:
         """All rows, in memory."""
         ...
+
+
+@dataclass(frozen=True)
+class Value:
+    """What stands in a column of a statement, and its type."""
+
+    text: str
+    kind: pa.DataType = pa.int64()
+
+    @classmethod
+    def count(cls, condition: str) -> Value:
+        """In how many rows a condition holds."""
+        return cls(f"count(CASE WHEN {condition} THEN 1 END)")
+
+    @classmethod
+    def sum(cls, value: str, say: Spelling, kind: str = "whole") -> Value:
+        """The sum of integers, or of doubles ("real"); 0 for none."""
+        total = f"coalesce({say.cast(f'sum({value})', kind)}, 0)"
+        return cls(total, pa.int64() if kind == "whole" else pa.float64())
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +132,15 @@ class Table:
         """The one row that aggregates give."""
         return self.made(columns, rest).to_pylist()[0]
 
+    def where(self, condition: str) -> Table:
+        """The rows of `s` for which a condition holds."""
+        return self.query(f"SELECT * FROM {self.rows} AS s WHERE {condition}")
+
+    def added(self, keys: Sequence[str], count: str) -> Table:
+        """A row for each combination of values of some columns, with the sum of `count`."""
+        total = Value(self.total(count), self.kinds.field(count).type)
+        return self.grouped(self.own(keys), {count: total})
+
     def select(self, *names: str) -> Table:
         """Some of the columns, in this order."""
         return self if names == self.columns else self.made(self.own(names))
@@ -139,7 +154,11 @@ class Table:
         """The sum of a column; integers stay 64-bit integers on every engine."""
         whole = pa.types.is_integer(self.kinds.field(column).type)
         say = self.engine.say
-        return say.cast(f"sum({say.name(column)})", "whole" if whole else "real")
+        return say.cast(f"sum({say.column(column)})", "whole" if whole else "real")
+
+    def computed(self, step: str) -> Table:
+        """The rows computed once, if they may be kept where they live; as they are elsewhere."""
+        return self.engine.keep(step, self) if self.engine.keeps else self
 
     def to_pyarrow(self) -> pa.Table:
         """All rows."""

@@ -157,7 +157,7 @@ def filter_by(table: Table, where: str | None) -> Table:
             f"has the columns {', '.join(table.columns)}. Write SQL such as \"country = 'NL' AND "
             'day > 3".'
         ) from files.harmless(error)
-    return table.query(f"SELECT * FROM {table.rows} AS s WHERE ({where}\n)")
+    return table.where(f"({where}\n)")
 
 
 def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
@@ -259,7 +259,7 @@ def _open_paths(paths: list[str], home: Engine) -> Table:
     copies = files.same_files([file for mine in found for file in mine])
     if copies is not None:  # those without rows, of quiet hours, may be alike
         one = _read(home, paths, [copies[0]])
-        if one.query(f"SELECT * FROM {one.rows} AS s LIMIT 1").to_pyarrow().num_rows:
+        if one.where("1 = 1 LIMIT 1").to_pyarrow().num_rows:
             raise SourceError(files.given_twice(*copies))
     named: list[str] = []
     for path, mine in zip(paths, found, strict=True):

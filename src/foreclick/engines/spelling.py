@@ -8,7 +8,7 @@ otherwise stands here, in one row of `SPELLINGS`. Names and text get into a stat
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from foreclick.errors import SourceError
@@ -92,6 +92,10 @@ class Spelling:
     def names(self, columns: Mapping[str, str]) -> str:
         """What to SELECT: values by the names that they get."""
         return ", ".join(f"{value} AS {self.name(name)}" for name, value in columns.items())
+
+    def equal(self, names: Sequence[str]) -> str:
+        """That `s` and `o` agree in these columns."""
+        return " AND ".join(f"{self.column(n)} = {self.column(n, 'o')}" for n in names)
 
     def literal(self, text: str) -> str:
         """A text, whatever letters it has."""

@@ -151,13 +151,13 @@ def instant(value: Value, latest: float | None, say: Spelling) -> Value:
         say: how the engine spells.
     """
     if not is_numeric(value.kind):
-        return Value(say.micros.format(moment=_moment(value, say)), pa.int64())
+        return Value(say.micros.format(moment=_moment(value, say)))
     units = in_a_second(latest or 0)
     if units <= SECOND:
-        return Value(say.cast(f"{value.text} * {SECOND // units}", "whole"), pa.int64())
+        return Value(say.cast(f"{value.text} * {SECOND // units}", "whole"))
     step, number = units // SECOND, say.cast(value.text, "whole")
     rest = say.remainder.format(a=number, b=step)
-    return Value(say.cast(f"({number} - {rest}) / {step}", "whole"), pa.int64())
+    return Value(say.cast(f"({number} - {rest}) / {step}", "whole"))
 
 
 def day(value: Value, moment: Value, say: Spelling) -> Value:
@@ -183,24 +183,9 @@ def microseconds(length: float | timedelta | None, role: str) -> int | None:
     return round(seconds * SECOND)
 
 
-def equal(names: Sequence[str], say: Spelling) -> str:
-    """That `s` and `o` agree in these columns."""
-    return " AND ".join(f"{say.column(n)} = {say.column(n, 'o')}" for n in names)
-
-
-def count_of(condition: str) -> Value:
-    """In how many rows a condition holds."""
-    return Value(f"count(CASE WHEN {condition} THEN 1 END)", pa.int64())
-
-
 def any_null(values: Sequence[str]) -> str:
     """Whether one of them is NULL."""
     return " OR ".join(f"{value} IS NULL" for value in values)
-
-
-def held(table: Table, step: str) -> Table:
-    """The rows computed once, if they may be kept where they live; as they are elsewhere."""
-    return table.engine.keep(step, table) if table.engine.keeps else table
 
 
 _COLUMNS = ("fact", "found", "done", "example")

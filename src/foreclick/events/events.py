@@ -6,12 +6,19 @@ Every action finds the list it belongs to, or the ledger says why not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Table, TableLike, Value, bring, filter_by, open_source, sum_of
+from foreclick.engines import (
+    Table,
+    TableLike,
+    Value,
+    bring,
+    filter_by,
+    open_source,
+)
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events import shown as impressions
 from foreclick.events.columns import (
@@ -22,9 +29,6 @@ from foreclick.events.columns import (
     Name,
     any_null,
     column_of,
-    count_of,
-    equal,
-    held,
     in_actions,
     in_shown,
     instant,
@@ -133,8 +137,8 @@ def from_events(
     named = {CONTEXT: context, PERIOD: period, UNIT: unit, **segments}
     item, entries = in_shown(items), Entries()
     lists = impressions.open_shown(table, match, item, position, named, entries)
-    hits = matched(did, lists, match, items, position, action, wanted, entries)
-    log = _log(lists, hits, wanted, entries, depth)
+    events = _Events(lists, match, items, action, wanted, entries)
+    log = events.log(events.matched(did, position), depth)
     for cause, rows in log.dropped.items():
         entries.odd(f"lists, {cause}", rows, "left out")
     entries.count("records", log.rows)
@@ -160,211 +164,189 @@ def _wanted(action: str | None, rewards: Mapping[str, Wanted] | None) -> Rewards
     }
 
 
-def _log(shown: Shown, hits: Table, rewards: Rewards, entries: Entries, depth: int | None) -> Log:
-    """The log of impressions and what they earned.
-
-    Whether something stands twice is not asked for beforehand, for it is rare and costs as much as
-    the log itself.
-    """
-    own = {CONTEXT: None, PERIOD: None, UNIT: None} | {name: name for name in shown.listed}
-    roles = Roles(
-        context=own.pop(CONTEXT),
-        items=ITEM,
-        rewards={name: name for name in rewards},
-        period=own.pop(PERIOD),
-        unit=own.pop(UNIT),
-        segments=tuple(own),
-        long=(*shown.lists, PLACE),
-    )
-    masks = tuple(name for name, words in rewards.items() if not is_sum(words))
-    if depth is None and shown.deepest is not None and 0 < shown.deepest <= DEEPEST:
-        depth = shown.deepest
-    try:
-        log = compress(earned(shown, hits, rewards), roles, "drop", depth, masks)
-        if not log.dropped:
-            return log
-    except InvalidLogError:  # no row is valid
-        pass
-    once, lost = impressions.cleaned(shown, entries)
-    account_lost(hits, lost, shown, rewards, entries)
-    return compress(earned(once, hits, rewards), roles, "drop", depth, masks)
-
-
 def is_sum(words: Mapping[str, str | None]) -> bool:
     """Whether a reward is the sum of a column, rather than 0 or 1."""
     return any(words.values())
 
 
-def matched(
-    table: Table,
-    shown: Shown,
-    match: Match,
-    items: Name,
-    position: str | None,
-    action: str | None,
-    rewards: Rewards,
-    entries: Entries,
-) -> Table:
-    """What each item of each list earned: the list, the item, and a column for each reward.
+@dataclass(frozen=True)
+class _Events:
+    """Impressions, what counts of actions on them, and the ledger so far; see `from_events`."""
 
-    Args:
-        table: the actions.
-        shown: the impressions.
-        match: how an action finds its list.
-        items: as in `from_events`.
-        position: as in `from_events`.
-        action: as in `from_events`.
-        rewards: what counts.
-        entries: the ledger so far.
-    """
-    array = impressions.array_in(
-        table, in_actions(items), position if in_actions(items) == in_shown(items) else ""
-    )
-    if array is not None:
-        table = impressions.unnested(table, array)
-    actions = _counted(table, shown, match, items, action, rewards, entries)
-    found = held(_with_state(actions, shown, match), "actions")
-    if found.asked({"n": count_of(f"s.{_STATE} = {NOT_SHOWN}")})["n"]:
-        # Actions on a list that did not show their item are told from those without a list.
-        keys = ", ".join(shown.keys)
-        lists = f"(SELECT DISTINCT {keys} FROM {shown.table.rows} AS l) AS o"
-        nowhere = f"s.{_STATE} = {NOT_SHOWN} AND o.{shown.keys[0]} IS NULL"
-        state = f"CASE WHEN {nowhere} THEN {NO_LIST} ELSE s.{_STATE} END"
-        columns = found.own(found.columns)
-        columns[_STATE] = Value(found.engine.say.cast(state, "whole"), pa.int64())
-        on = equal(shown.keys, found.engine.say)
-        found = held(found.made(columns, f"LEFT JOIN {lists} ON {on}"), "actions")
-    say, earned = found.engine.say, {}
-    for name, words in rewards.items():
-        if is_sum(words):
-            earned[name] = sum_of(say.column(f"{_SUM}{name}"), say, "real")
-        else:
-            often = f"sum({say.column(f'{_COUNT}{name}')})"
-            earned[name] = Value(f"CASE WHEN {often} > 0 THEN 1 ELSE 0 END", pa.int64())
-    hits = found.grouped(found.own([*shown.lists, ITEM]), earned, f"WHERE s.{_STATE} = {USED}")
-    _account(found, hits, rewards, shown, entries)
-    return hits
+    shown: Shown
+    match: Match
+    items: Name
+    action: str | None
+    rewards: Rewards
+    entries: Entries
 
+    def log(self, hits: Table, depth: int | None) -> Log:
+        """The log of impressions and what they earned.
 
-def _counted(
-    table: Table,
-    shown: Shown,
-    match: Match,
-    items: Name,
-    action: str | None,
-    rewards: Rewards,
-    entries: Entries,
-) -> Table:
-    """The actions that count, with what they share with their list; equal ones together."""
-    say = table.engine.say
-    keys, counts = shared(table, match, items, shown.table.kinds), {}
-    did = None
-    if action is not None:
-        did = say.cast(column_of(table, action, "action").text, "text")
+        Whether something stands twice is not asked for beforehand, for it is rare and costs as much
+        as the log itself.
+        """
+        shown = self.shown
+        own = {CONTEXT: None, PERIOD: None, UNIT: None} | {name: name for name in shown.listed}
+        roles = Roles(
+            context=own.pop(CONTEXT),
+            items=ITEM,
+            rewards={name: name for name in self.rewards},
+            period=own.pop(PERIOD),
+            unit=own.pop(UNIT),
+            segments=tuple(own),
+            long=(*shown.lists, PLACE),
+        )
+        masks = tuple(name for name, words in self.rewards.items() if not is_sum(words))
+        if depth is None and shown.deepest is not None and 0 < shown.deepest <= DEEPEST:
+            depth = shown.deepest
+        try:
+            log = compress(self._earned(shown.table, hits), roles, "drop", depth, masks)
+            if not log.dropped:
+                return log
+        except InvalidLogError:  # no row is valid
+            pass
+        once, lost = impressions.cleaned(shown, self.entries)
+        self._account_lost(hits, lost)
+        return compress(self._earned(once, hits), roles, "drop", depth, masks)
 
-    def done_by(words: Iterable[str]) -> str:
-        listed = ", ".join(say.literal(str(word)) for word in words) or "NULL"
-        return "1 = 1" if did is None else f"coalesce({did}, '') IN ({listed})"
+    def _earned(self, rows: Table, hits: Table) -> Table:
+        """The impressions with what they earned: 0 where nothing happened."""
+        say, columns = rows.engine.say, rows.own(rows.columns)
+        for name in self.rewards:
+            kind = hits.kinds.field(name).type
+            columns[name] = Value(f"coalesce({say.column(name, 'o')}, 0)", kind)
+        on = say.equal((*self.shown.lists, ITEM))
+        joined = rows.made(columns, f"LEFT JOIN {hits.rows} AS o ON {on}")
+        return replace(joined, held=(rows, hits))
 
-    done = {name: done_by(words) for name, words in rewards.items()}
-    for name, words in rewards.items():
-        count = f"CASE WHEN {done[name]} THEN 1 ELSE 0 END"
-        counts[f"{_COUNT}{name}"] = Value(count, pa.int64())
-        worth = ""
-        for word, summed in words.items():
-            if summed is not None:
-                value = say.cast(column_of(table, summed, f"rewards[{name!r}]").text, "real")
-                worth += f" WHEN {done_by([word])} THEN coalesce({value}, 0)"
-        if worth:
-            counts[f"{_SUM}{name}"] = Value(f"CASE{worth} ELSE 0 END", pa.float64())
-    other = " AND ".join(f"NOT ({condition})" for condition in done.values())
-    facts = {"rows": Value("count(*)", pa.int64()), "others": count_of(other)}
-    known = table.asked(facts | latest(keys))
-    entries.count("actions", known["rows"])
-    entries.odd("actions of other kinds", known["others"], "not asked for")
-    if TIME in keys:
-        keys[TIME] = instant(keys[TIME], known.get("latest"), say)
-    rows = table.made(keys | counts, f"WHERE NOT ({other})")
-    sums = {
-        name: sum_of(say.column(name), say, "whole" if name.startswith(_COUNT) else "real")
-        for name in counts
-    }
-    return rows.grouped(rows.own(list(keys)), sums)
+    def matched(self, table: Table, position: str | None) -> Table:
+        """What each item of each list earned: the list, the item, and a column for each reward.
 
+        Args:
+            table: the actions.
+            position: as in `from_events`.
+        """
+        shown, item = self.shown, in_actions(self.items)
+        within = position if item == in_shown(self.items) else ""
+        array = impressions.array_in(table, item, within)
+        if array is not None:
+            table = impressions.unnested(table, array)
+        found = self._with_state(self._counted(table)).computed("actions")
+        say, earned = found.engine.say, {}
+        if found.asked({"n": Value.count(f"s.{_STATE} = {NOT_SHOWN}")})["n"]:
+            # Actions on a list that did not show their item are told from those without a list.
+            lists = f"(SELECT DISTINCT {', '.join(shown.keys)} FROM {shown.table.rows} AS l) AS o"
+            nowhere = f"s.{_STATE} = {NOT_SHOWN} AND o.{shown.keys[0]} IS NULL"
+            state = f"CASE WHEN {nowhere} THEN {NO_LIST} ELSE s.{_STATE} END"
+            columns = found.own(found.columns)
+            columns[_STATE] = Value(say.cast(state, "whole"))
+            joined = found.made(columns, f"LEFT JOIN {lists} ON {say.equal(shown.keys)}")
+            found = joined.computed("actions")
+        for name, words in self.rewards.items():
+            if is_sum(words):
+                earned[name] = Value.sum(say.column(f"{_SUM}{name}"), say, "real")
+            else:
+                often = f"sum({say.column(f'{_COUNT}{name}')})"
+                earned[name] = Value(f"CASE WHEN {often} > 0 THEN 1 ELSE 0 END")
+        hits = found.grouped(found.own([*shown.lists, ITEM]), earned, f"WHERE s.{_STATE} = {USED}")
+        self._account(found, hits)
+        return hits
 
-def _with_state(actions: Table, shown: Shown, match: Match) -> Table:
-    """The actions with the list that each belongs to, and what became of it (`_STATE`).
+    def _counted(self, table: Table) -> Table:
+        """The actions that count, with what they share with their list; equal ones together."""
+        say, counts, did = table.engine.say, dict[str, Value](), None
+        keys = shared(table, self.match, self.items, self.shown.table.kinds)
+        if self.action is not None:
+            did = say.cast(column_of(table, self.action, "action").text, "text")
 
-    By an id there is one list. By time it is the last one that showed the item before the action.
-    """
-    say, timed = actions.engine.say, TIME in shown.table.columns
-    there = f"CASE WHEN o.{ITEM} IS NOT NULL THEN 1 ELSE 0 END"
-    facts = {_SEEN: Value(f"max({there})", pa.int64())}
-    if shown.by_time:
-        for name, own in ((_WHEN, TIME), (START, START)):
-            last = f"max(CASE WHEN o.{TIME} <= s.{TIME} THEN o.{own} END)"
-            facts[name] = Value(last, pa.int64())
-    elif timed:
-        facts[_WHEN] = Value(f"min(o.{TIME})", pa.int64())
-    on = f"LEFT JOIN {shown.table.rows} AS o ON {equal((*shown.keys, ITEM), say)}"
-    judged = actions.grouped(actions.own(actions.columns), facts, on)
-    states = [(any_null([say.column(name) for name in (*shown.keys, ITEM)]), NO_KEY)]
-    states.append((f"s.{_SEEN} = 0", NOT_SHOWN))
-    if timed:
-        waited, window = f"s.{TIME} - s.{_WHEN}", microseconds(match.window, "window")
-        states.append((f"s.{_WHEN} IS NULL" if shown.by_time else f"{waited} < 0", EARLY))
-        if window is not None:
-            states.append((f"{waited} > {window}", LATE))
-    became = " ".join(f"WHEN {condition} THEN {number}" for condition, number in states)
-    columns = judged.own([*actions.columns, *([START] * shown.by_time)])
-    columns[_STATE] = Value(say.cast(f"CASE {became} ELSE {USED} END", "whole"), pa.int64())
-    return judged.made(columns)
+        def done_by(words: Iterable[str]) -> str:
+            listed = ", ".join(say.literal(str(word)) for word in words) or "NULL"
+            return "1 = 1" if did is None else f"coalesce({did}, '') IN ({listed})"
 
+        done = {name: done_by(words) for name, words in self.rewards.items()}
+        for name, words in self.rewards.items():
+            count = f"CASE WHEN {done[name]} THEN 1 ELSE 0 END"
+            counts[f"{_COUNT}{name}"] = Value(count)
+            worth = ""
+            for word, summed in words.items():
+                if summed is not None:
+                    value = say.cast(column_of(table, summed, f"rewards[{name!r}]").text, "real")
+                    worth += f" WHEN {done_by([word])} THEN coalesce({value}, 0)"
+            if worth:
+                counts[f"{_SUM}{name}"] = Value(f"CASE{worth} ELSE 0 END", pa.float64())
+        other = " AND ".join(f"NOT ({condition})" for condition in done.values())
+        facts = {"rows": Value("count(*)"), "others": Value.count(other)}
+        known = table.asked(facts | latest(keys))
+        self.entries.count("actions", known["rows"])
+        self.entries.odd("actions of other kinds", known["others"], "not asked for")
+        if TIME in keys:
+            keys[TIME] = instant(keys[TIME], known.get("latest"), say)
+        rows = table.made(keys | counts, f"WHERE NOT ({other})")
+        sums = {
+            name: Value.sum(say.column(name), say, "whole" if name.startswith(_COUNT) else "real")
+            for name in counts
+        }
+        return rows.grouped(rows.own(list(keys)), sums)
 
-def _account(found: Table, hits: Table, rewards: Rewards, shown: Shown, entries: Entries) -> None:
-    """Enters every action: used, repeated, or left out for one cause."""
-    say = found.engine.say
-    counts = {name: sum_of(say.column(f"{_COUNT}{name}"), say) for name in rewards}
-    by_state = found.grouped(found.own([_STATE]), counts).to_pylist()
-    states = {row[_STATE]: row for row in by_state}
-    slots = hits.asked({name: count_of(f"{say.column(name)} > 0") for name in rewards})
-    for name, words in rewards.items():
-        entries.count(name, slots[name])
-        if not is_sum(words):
-            again = states.get(USED, {name: 0})[name] - slots[name]
-            entries.odd(f"{name}, repeated", again, "counted once")
-        for state, cause in _CAUSES.items():
-            if state in states and states[state][name]:
-                some = f"s.{_STATE} = {state} AND {say.column(f'{_COUNT}{name}')} > 0"
-                columns = found.own([*shown.keys, ITEM])
-                order = ", ".join(value.text for value in columns.values())
-                one = found.made(columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
-                *of, item = one.to_pylist()[0].values()
-                example = f"list {', '.join(map(str, of))}, item {item}"
-                entries.odd(f"{name} {cause}", states[state][name], "left out", example)
+    def _with_state(self, actions: Table) -> Table:
+        """The actions with the list that each belongs to, and what became of it (`_STATE`).
 
+        By an id there is one list. By time it is the last one that showed the item before.
+        """
+        shown, say = self.shown, actions.engine.say
+        timed = TIME in shown.table.columns
+        there = f"CASE WHEN o.{ITEM} IS NOT NULL THEN 1 ELSE 0 END"
+        facts = {_SEEN: Value(f"max({there})")}
+        if shown.by_time:
+            for name, own in ((_WHEN, TIME), (START, START)):
+                last = f"max(CASE WHEN o.{TIME} <= s.{TIME} THEN o.{own} END)"
+                facts[name] = Value(last)
+        elif timed:
+            facts[_WHEN] = Value(f"min(o.{TIME})")
+        on = f"LEFT JOIN {shown.table.rows} AS o ON {say.equal((*shown.keys, ITEM))}"
+        judged = actions.grouped(actions.own(actions.columns), facts, on)
+        states = [(any_null([say.column(name) for name in (*shown.keys, ITEM)]), NO_KEY)]
+        states.append((f"s.{_SEEN} = 0", NOT_SHOWN))
+        if timed:
+            waited, window = f"s.{TIME} - s.{_WHEN}", microseconds(self.match.window, "window")
+            states.append((f"s.{_WHEN} IS NULL" if shown.by_time else f"{waited} < 0", EARLY))
+            if window is not None:
+                states.append((f"{waited} > {window}", LATE))
+        became = " ".join(f"WHEN {condition} THEN {number}" for condition, number in states)
+        columns = judged.own([*actions.columns, *([START] * shown.by_time)])
+        columns[_STATE] = Value(say.cast(f"CASE {became} ELSE {USED} END", "whole"))
+        return judged.made(columns)
 
-def account_lost(
-    hits: Table, lost: Table, shown: Shown, rewards: Rewards, entries: Entries
-) -> None:
-    """Enters what impressions earned that are left out themselves."""
-    say, keys = hits.engine.say, [*shown.lists, ITEM]
-    others = f"(SELECT DISTINCT {', '.join(keys)} FROM {lost.rows} AS l) AS o"
-    sums = {name: count_of(f"{say.column(name)} > 0") for name in rewards}
-    found = hits.asked(sums, f"INNER JOIN {others} ON {equal(keys, say)}")
-    for name, n in found.items():
-        entries.odd(f"{name} on items whose place another has", n, "left out")
-        for row in entries.rows:
-            if row["fact"] == name:
-                row["found"] -= n
+    def _account(self, found: Table, hits: Table) -> None:
+        """Enters every action: used, repeated, or left out for one cause."""
+        say, entries = found.engine.say, self.entries
+        counts = {name: Value.sum(say.column(f"{_COUNT}{name}"), say) for name in self.rewards}
+        by_state = found.grouped(found.own([_STATE]), counts).to_pylist()
+        states = {row[_STATE]: row for row in by_state}
+        slots = hits.asked({name: Value.count(f"{say.column(name)} > 0") for name in self.rewards})
+        for name, words in self.rewards.items():
+            entries.count(name, slots[name])
+            if not is_sum(words):
+                again = states.get(USED, {name: 0})[name] - slots[name]
+                entries.odd(f"{name}, repeated", again, "counted once")
+            for state, cause in _CAUSES.items():
+                if state in states and states[state][name]:
+                    some = f"s.{_STATE} = {state} AND {say.column(f'{_COUNT}{name}')} > 0"
+                    columns = found.own([*self.shown.keys, ITEM])
+                    order = ", ".join(value.text for value in columns.values())
+                    one = found.made(columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
+                    *of, item = one.to_pylist()[0].values()
+                    example = f"list {', '.join(map(str, of))}, item {item}"
+                    entries.odd(f"{name} {cause}", states[state][name], "left out", example)
 
-
-def earned(shown: Shown, hits: Table, rewards: Rewards) -> Table:
-    """The impressions with what they earned: 0 where nothing happened."""
-    rows, say = shown.table, shown.table.engine.say
-    columns = rows.own(rows.columns)
-    for name in rewards:
-        columns[name] = Value(f"coalesce({say.column(name, 'o')}, 0)", hits.kinds.field(name).type)
-    on = equal((*shown.lists, ITEM), say)
-    joined = rows.made(columns, f"LEFT JOIN {hits.rows} AS o ON {on}")
-    return replace(joined, held=(rows, hits))
+    def _account_lost(self, hits: Table, lost: Table) -> None:
+        """Enters what impressions earned that are left out themselves."""
+        say, keys = hits.engine.say, [*self.shown.lists, ITEM]
+        others = f"(SELECT DISTINCT {', '.join(keys)} FROM {lost.rows} AS l) AS o"
+        sums = {name: Value.count(f"{say.column(name)} > 0") for name in self.rewards}
+        for name, n in hits.asked(sums, f"INNER JOIN {others} ON {say.equal(keys)}").items():
+            self.entries.odd(f"{name} on items whose place another has", n, "left out")
+            for row in self.entries.rows:
+                if row["fact"] == name:
+                    row["found"] -= n

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from foreclick.engines import Table, TableLike, Value, open_source
 from foreclick.engines.kinds import kind_of
-from foreclick.events.columns import SECOND, Match, column_of, count_of, held
+from foreclick.events.columns import SECOND, Match, column_of
 from foreclick.events.events import from_events
 from foreclick.logs import Log
 
@@ -173,8 +173,8 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         _USER: column_of(table, "user_pseudo_id", "session"),
         _TIME: column_of(table, "event_timestamp", "time"),
     }
-    rows = held(table.made(known), "searches")
-    if not rows.asked({"n": count_of(f"s.{_TERM} IS NOT NULL")})["n"]:
+    rows = table.made(known).computed("searches")
+    if not rows.asked({"n": Value.count(f"s.{_TERM} IS NOT NULL")})["n"]:
         return table, f"{alone}: no event has a search_term."
     keys = f"{_USER}, {_PAGE}, {_TIME}"
     moments = (
@@ -215,10 +215,7 @@ def _of_one_table(table: Table, shows: str, named: Mapping[str, Any]) -> Log:
         for word in ([words] if isinstance(words, str) else words)
     ]
     shown, actions = (
-        table.query(
-            f"SELECT * FROM {table.rows} AS s "
-            f"WHERE {kind} IN ({', '.join(map(say.literal, words))})"
-        )
+        table.where(f"{kind} IN ({', '.join(map(say.literal, words))})")
         for words in ([shows], counted)
     )
     return from_events(shown, actions, **named)

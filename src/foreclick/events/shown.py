@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from foreclick.engines import Table, Value, sum_of
+from foreclick.engines import Table, Value
 from foreclick.engines.kinds import called, kind_of
 from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events.columns import (
@@ -17,10 +17,7 @@ from foreclick.events.columns import (
     Match,
     any_null,
     column_of,
-    count_of,
     day,
-    equal,
-    held,
     in_shown,
     instant,
     latest,
@@ -89,7 +86,7 @@ def open_shown(
     if kind_of(place.kind) == "text":  # of digits, or it is no position
         digits = f"{say.replaced(place.text, '[0-9]', '')} = '' AND {place.text} <> ''"
         text = say.cast(f"CASE WHEN {digits} THEN {place.text} END", "whole")
-        place = Value(text, pa.int64())
+        place = Value(text)
     if kind_of(place.kind) != "whole":
         raise SourceError(f"position={position!r} must hold integers, not {called(place.kind)}.")
     for name, column in named.items():
@@ -97,14 +94,14 @@ def open_shown(
             columns[name] = column_of(table, column, name.strip("_"))
     missing = any_null([*(columns[name].text for name in (*keys, ITEM)), place.text])
     wanted = {
-        "rows": Value("count(*)", pa.int64()),
-        "missing": count_of(missing),
-        "first": Value(f"min({place.text})", pa.int64()),
-        "last": Value(f"max({place.text})", pa.int64()),
+        "rows": Value("count(*)"),
+        "missing": Value.count(missing),
+        "first": Value(f"min({place.text})"),
+        "last": Value(f"max({place.text})"),
     }
     if match.list_id is None and match.together is not None:
         # Where lists are known by gaps between times, an impression without has none.
-        wanted["untimed"] = count_of(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
+        wanted["untimed"] = Value.count(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
     facts = table.asked(wanted | latest(columns))
     rows, first, done = facts["rows"], facts["first"], "left out"
     entries.count("impressions", rows)
@@ -124,7 +121,7 @@ def open_shown(
     if first == 0 and position is not None:
         entries.notes.append("Positions count from 0 in the source; in the log they count from 1.")
     whole = say.cast(place.text, "whole")
-    columns[PLACE] = Value(f"{whole} + 1" if first == 0 else whole, pa.int64())
+    columns[PLACE] = Value(f"{whole} + 1" if first == 0 else whole)
     if TIME in columns:
         raw = columns[TIME]
         columns[TIME] = instant(raw, facts.get("latest"), say)
@@ -162,7 +159,7 @@ def unnested(table: Table, items: str, *, offset: bool = False) -> Table:
     else:
         columns[items] = Value(say.unnested, columns[items].kind.value_type)
     if offset:
-        columns[_OFFSET] = Value(say.offset, pa.int64())
+        columns[_OFFSET] = Value(say.offset)
     return table.made(columns, say.unnest.format(array=array))
 
 
@@ -191,13 +188,13 @@ def _by_time(shown: Shown, match: Match) -> Shown:
     opened = f"SELECT {key}, CASE WHEN {fresh} THEN {TIME} END AS opened FROM ({before}) AS b"
     running = f"max(opened) {over} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     starts = f"SELECT {key}, {running} AS {START} FROM ({opened}) AS r"
-    columns = table.own(table.columns) | {START: Value(f"o.{START}", pa.int64())}
-    on = equal((*shown.keys, TIME), table.engine.say)
+    columns = table.own(table.columns) | {START: Value(f"o.{START}")}
+    on = table.engine.say.equal((*shown.keys, TIME))
     joined = table.made(columns, f"INNER JOIN ({starts}) AS o ON {on}")
     return replace(shown, table=joined, lists=lists)
 
 
-def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
+def cleaned(shown: Shown, entries: Entries) -> tuple[Table, Table]:
     """Each item of a list once, at its first place, and one item a place; and those left out."""
     rows, say = shown.table, shown.table.engine.say
     names = [*shown.lists, *shown.listed, ITEM]
@@ -206,24 +203,22 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Shown, Table]:
         for name in rows.columns
         if name not in names
     }
-    first["__rows"] = Value("count(*)", pa.int64())
-    first["__places"] = Value(f"count(DISTINCT s.{PLACE})", pa.int64())
+    first["__rows"] = Value("count(*)")
+    first["__places"] = Value(f"count(DISTINCT s.{PLACE})")
     place = ", ".join(map(say.column, (*shown.lists, *shown.listed, PLACE)))
     order = f"s.{TIME}, s.{ITEM}" if TIME in rows.columns else f"s.{ITEM}"
     turn = f"row_number() OVER (PARTITION BY {place} ORDER BY {order})"
     once = rows.grouped(rows.own(names), first).with_column("__turn", turn, pa.int64())
-    turns = held(once, "shown")
+    turns = once.computed("shown")
     found = turns.asked(
         {
-            "again": sum_of("s.__rows - s.__places", say),
-            "twice": sum_of("s.__places - 1", say),
-            "taken": count_of("s.__turn > 1"),
+            "again": Value.sum("s.__rows - s.__places", say),
+            "twice": Value.sum("s.__places - 1", say),
+            "taken": Value.count("s.__turn > 1"),
         },
     )
     entries.odd("repeated impressions", found["again"], "counted once")
     entries.odd("further places of an item in a list", found["twice"], "left empty")
     entries.odd("impressions at a place that another item has", found["taken"], "left out")
-    kept, lost = (
-        turns.made(turns.own(rows.columns), f"WHERE s.__turn {sign} 1") for sign in ("=", ">")
-    )
-    return replace(shown, table=kept), lost
+    own = turns.own(rows.columns)
+    return turns.made(own, "WHERE s.__turn = 1"), turns.made(own, "WHERE s.__turn > 1")

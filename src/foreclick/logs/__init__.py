@@ -329,7 +329,7 @@ def _without_mask(
 ) -> dict[str, int]:
     """How many rows have rewards of each name that do not fit in a mask, and other facts."""
     asked = {name: f"count(*) - count({mask(name)})" for name in names} | dict(others or {})
-    values = {name: Value(text, pa.int64()) for name, text in asked.items()}
+    values = {name: Value(text) for name, text in asked.items()}
     return table.asked(values) if values else {}
 
 
@@ -367,7 +367,7 @@ def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
         if name not in shape.masks
     }
     odd = _without_mask(table, masks, masks.__getitem__)
-    late = {name: Value(masks[name], pa.int64()) for name in odd if not odd[name]}
+    late = {name: Value(masks[name]) for name in odd if not odd[name]}
     if not late:
         return shape, table
     shape = replace(shape, masks=tuple(n for n in shape.rewards if n in (*shape.masks, *late)))
@@ -392,7 +392,7 @@ def unit_counts(log: Log) -> pa.Table:
     say, lists_by = rows.engine.say, roles.long[:-1]
     named = {"unit": roles.unit, "weight": roles.count}
     named |= {f"list_{i}": name for i, name in enumerate(lists_by)}
-    kept = {"weight": Value(say.cast("1", "whole"), pa.int64())}
+    kept = {"weight": Value(say.cast("1", "whole"))}
     kept |= {new: rows.own([name])[name] for new, name in named.items() if name is not None}
     lists = rows.made(kept)
     if lists_by:  # one row an impression
@@ -402,7 +402,7 @@ def unit_counts(log: Log) -> pa.Table:
     units = lists.grouped(lists.own(["unit"]), {N: total})
     nobody = f"sum(CASE WHEN {say.column('unit')} IS NULL THEN {say.column(N)} ELSE 0 END)"
     counts = {
-        "units": Value("count(*)", pa.int64()),
+        "units": Value("count(*)"),
         "nobody": Value(say.cast(nobody, "real"), pa.float64()),
     }
     return units.grouped(units.own([N]), counts).to_pyarrow()

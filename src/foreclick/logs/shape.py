@@ -12,8 +12,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
 from foreclick.engines import Spelling, Table, Value
 
 CONTEXT, PERIOD, BUCKET, N = "context", "period", "bucket", "n"
@@ -141,7 +139,7 @@ def spread(table: Table, shape: Shape, keep: Collection[str] = ()) -> Table:
         for k, (column, item) in enumerate(zip(shape.reward(name), shape.items, strict=True)):
             clicked = f"({say.column(name)} & {say.cast(str(1 << k), 'whole')}) <> 0"
             value = f"CASE WHEN s.{item} IS NULL THEN NULL WHEN {clicked} THEN 1 ELSE 0 END"
-            columns[column] = Value(say.cast(value, "whole"), pa.int64())
+            columns[column] = Value(say.cast(value, "whole"))
     return table.made(columns)
 
 

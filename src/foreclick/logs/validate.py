@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Spelling, Table, sum_of
+from foreclick.engines import Spelling, Table, Value
 from foreclick.errors import InvalidLogError
 from foreclick.logs.roles import BY_IDS
 from foreclick.logs.shape import BAD_WEIGHT, CONTEXT, REPEATED, ROWS, N, Shape, numbered
@@ -108,7 +108,7 @@ def check(table: Table, broken: list[Rule]) -> tuple[int, dict[str, int], int]:
     some = any_of(f"{flag} = 1" for flag in flags)
     counts = {"all": "n", "any": f"CASE WHEN {some} THEN n ELSE 0 END"}
     counts |= {flag: f"CASE WHEN {flag} = 1 THEN n ELSE 0 END" for flag in flags}
-    answer = table.query(judged).asked({name: sum_of(c, say) for name, c in counts.items()})
+    answer = table.query(judged).asked({name: Value.sum(c, say) for name, c in counts.items()})
     causes = {r.cause: answer[flag] for r, flag in zip(broken, flags, strict=True) if answer[flag]}
     return answer["all"], causes, answer["any"]
 
@@ -127,8 +127,7 @@ def complain(
     lines = [f"{number_of(rows, 'row')} {plural(rows, 'breaks', 'break')} the rules of {kind}:"]
     for rule in broken:
         if rule.cause in counts:
-            one = f"SELECT * FROM {table.rows} AS s WHERE {rule.broken} LIMIT 1"
-            example = table.query(one).to_pylist()[0]
+            example = table.where(f"{rule.broken} LIMIT 1").to_pylist()[0]
             count = number_of(counts[rule.cause], "row")
             lines.append(f"- {rule.cause}: {count}, for example {_describe(example, shape)}")
             lines.append(f"  remedy: {rule.remedy}.")
@@ -140,8 +139,7 @@ def complain(
 def valid(table: Table, broken: list[Rule]) -> Table:
     """The rows that break no rule; a condition that is NULL is no breach."""
     some = any_of(rule.broken for rule in broken)
-    sql = f"SELECT * FROM {table.rows} AS s WHERE CASE WHEN {some} THEN 1 ELSE 0 END = 0"
-    return table.query(sql)
+    return table.where(f"CASE WHEN {some} THEN 1 ELSE 0 END = 0")
 
 
 def _describe(row: dict[str, Any], shape: Shape) -> str:

@@ -101,10 +101,7 @@ class ListPolicy(Policy):
     @cached_property
     def _arrow(self) -> PolicyTable:
         stored, shape = self._rows.stored, self._rows.shape
-        keys = ", ".join(map(stored.engine.say.name, (CONTEXT, *shape.items)))
-        sums = f"SELECT {keys}, {stored.total(N)} AS {N} FROM {stored.rows} AS s GROUP BY {keys}"
-        table = stored.select(CONTEXT, *shape.items, N).query(sums).to_pyarrow()
-        return PolicyTable(table, self._what)
+        return PolicyTable(stored.added([CONTEXT, *shape.items], N).to_pyarrow(), self._what)
 
     @property
     def longest(self) -> float:
@@ -447,7 +444,7 @@ def _typed(table: Table, items: str) -> Table:
     others = (
         f"count(CASE WHEN {DUCKDB.replaced(f'trim({text})', _WHOLE_LIST, '')} <> '' THEN 1 END)"
     )
-    if table.asked({"others": Value(others, pa.int64())})["others"]:
+    if table.asked({"others": Value(others)})["others"]:
         return table
     lists = f"TRY_CAST({DUCKDB.listed(text)} AS BIGINT[])"  # null is NULL
     columns = table.own(table.columns)

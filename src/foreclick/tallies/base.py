@@ -30,14 +30,27 @@ from foreclick.engines import (
     Value,
     bring,
     default_engine,
+    engine_of,
+    fetched,
+    given_twice,
+    is_remote,
+    located,
     opened,
+    read_schemas,
     state,
 )
 from foreclick.engines.kinds import called, loose
-from foreclick.errors import TallyError
+from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
-from foreclick.tallies.files import GROUP_ROWS, read_sorted, write_sorted
+from foreclick.tallies.files import (
+    GROUP_ROWS,
+    check_digest,
+    checked_metadata,
+    metadata_of,
+    read_sorted,
+    write_sorted,
+)
 from foreclick.words import number_of
 
 SORT_ROWS = 2_000_000
@@ -104,7 +117,7 @@ class Tally:
         """The tally of both logs together, in this tally's engine."""
         if not isinstance(other, Tally):
             return NotImplemented
-        return sum_of([self, other])
+        return added([self, other])
 
     def same(self, other: Tally) -> bool:
         """Whether both are of the same log, here or brought from elsewhere."""
@@ -124,12 +137,13 @@ class Tally:
                 with opened(file) as found:
                     rows += pq.read_metadata(found).num_rows
             return rows
-        return int(self.stored.asked({"n": Value("count(*)", pa.int64())})["n"])
+        return int(self.stored.asked({"n": Value("count(*)")})["n"])
 
     def counts(self) -> dict[str, Any]:
         """How many records and rows there are."""
-        records = Value(f"coalesce({self.stored.total(N)}, 0)", self.stored.kinds.field(N).type)
-        return self.stored.asked({"records": records, "rows": Value("count(*)", pa.int64())})
+        whole = pa.types.is_integer(self.stored.kinds.field(N).type)
+        records = Value.sum(f"s.{N}", self.stored.engine.say, "whole" if whole else "real")
+        return self.stored.asked({"records": records, "rows": Value("count(*)")})
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
@@ -275,7 +289,7 @@ def distinct(table: Table, column: str, most: int | None = None) -> pa.ChunkedAr
     return table.engine.ask(sql, table.select(column).kinds)[column]
 
 
-def sum_of(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
+def added(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
     """The tally of several logs together, in the engine of the first: one union, one group-by.
 
     Args:
@@ -292,9 +306,7 @@ def sum_of(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         selects.append(f"SELECT {home.say.names(there)} FROM {table.rows} AS s")
     table = Table(home, f"({' UNION ALL '.join(selects)})", schema, tables)
     if not apart:
-        keys = ", ".join(map(home.say.name, shape.order))
-        summed = f"SELECT {keys}, {table.total(N)} AS {N} FROM {table.rows} AS s GROUP BY {keys}"
-        table = home.keep("tally", table.query(summed))
+        table = home.keep("tally", table.added(shape.order, N))
     return replace(
         parts[0].with_rows(table),
         shape=shape,
@@ -322,12 +334,6 @@ def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             if all(role in other and other[role] == name for other in others)
         },
     }
-
-
-def sum_records(stored: Table) -> float:
-    """How many records some compact rows stand for."""
-    total = Value(f"sum({stored.engine.say.cast(f's.{N}', 'real')})", pa.float64())
-    return float(stored.asked({N: total})[N] or 0.0)
 
 
 def _common_shape(a: Shape, b: Shape) -> Shape:
@@ -387,10 +393,10 @@ def tally(log: LogLike) -> Tally:
 
 def context_sizes(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Shape (X,) each: the records, and the rows, of every context; in no order."""
-    say, kinds = tally.stored.engine.say, pa.schema({"records": pa.float64(), "rows": pa.int64()})
-    sizes = {"records": f"sum({say.cast('s.n', 'real')})", "rows": "count(*)"}
-    sql = f"SELECT {say.names(sizes)} FROM {tally.stored.rows} AS s GROUP BY s.{CONTEXT}"
-    found = tally.stored.engine.ask(sql, kinds)
+    stored = tally.stored
+    sizes = {"records": Value.sum(f"s.{N}", stored.engine.say, "real")}
+    sizes["rows"] = Value("count(*)")
+    found = stored.grouped(stored.own([CONTEXT]), sizes).to_pyarrow()
     return np.asarray(found["records"]), np.asarray(found["rows"])
 
 
@@ -442,16 +448,84 @@ def with_text(tally: Tally, names: Sequence[str]) -> Tally:
 
 def part(tally: Tally, column: str, texts: Sequence[str]) -> Tally:
     """The records that have one of these texts in a column."""
-    stored, say = tally.stored, tally.stored.engine.say
+    say = tally.stored.engine.say
     some = " OR ".join(f"{say.column(column)} = {say.literal(text)}" for text in texts)
-    rows = f"SELECT * FROM {stored.rows} AS s WHERE {some}"
-    return tally.with_rows(stored.query(rows), learnt={})
+    return tally.with_rows(tally.stored.where(some), learnt={})
 
 
 def counts(tally: Tally, columns: Sequence[str]) -> pa.Table:
     """How many records have each combination of values, as the column `n`."""
-    stored = tally.stored
-    keys = ", ".join(map(stored.engine.say.name, columns))
-    sql = f"SELECT {keys}, {stored.total(N)} AS {N} FROM {stored.rows} AS s GROUP BY {keys}"
-    kinds = pa.schema([stored.kinds.field(name) for name in (*columns, N)])
-    return stored.engine.ask(sql, kinds)
+    return tally.stored.added(columns, N).to_pyarrow()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@checked()
+def read_tally(
+    path: str | Path | Sequence[str | Path],
+    *,
+    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+) -> Tally:
+    """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
+
+    Files of different periods are read where they lie; nothing is added up or copied. Only files
+    of an object store are copied to this machine, once.
+
+    Args:
+        path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
+            files, or a list of them; paths or URLs.
+        engine: the connection to read it in; by default DuckDB in this process.
+    """
+    try:
+        schemas = read_schemas(
+            located(path) if isinstance(path, str | Path) else [located(p) for p in path]
+        )
+    except SourceError as error:
+        raise TallyError(f"no tally: {error}") from error
+    metas = {file: checked_metadata(file, schema) for file, schema in schemas.items()}
+    digests: dict[str, str] = {}
+    for file, meta in metas.items():
+        other = digests.setdefault(str(meta.get("digest")), file)
+        if other != file:
+            raise TallyError(given_twice(other, file))
+    home = engine_of(engine).workplace if engine is not None else default_engine()
+    copies, names = None, list(metas)
+    if not home.far and any(map(is_remote, names)):  # copied once: every question reads all
+        names, copies = fetched(names)
+    here = dict(zip(metas, names, strict=True))
+    for file, name in here.items():
+        if not is_remote(name):  # else only a cluster can reach it
+            check_digest(name, metas[file], file)
+    alike: dict[tuple[Shape, str], list[str]] = {}
+    for file, meta in metas.items():
+        kind = Shape.from_dict(meta["shape"]), str(schemas[file].types)
+        alike.setdefault(kind, []).append(file)
+    found = []
+    for (shape, _), mine in alike.items():
+        files = [here[file] for file in mine]
+        table = home.read_files("read_parquet", files, partitions=False)
+        found.append(
+            Tally(
+                home,
+                shape,
+                # Copies stay for as long as the rows are needed.
+                replace(table.select(*shape.stored), held=(table, copies)),
+                files=tuple(files),
+                states=tuple(state(file) for file in files if not is_remote(file)),
+                **together([metas[file] for file in mine]),
+            )
+        )
+    # Tallies of different periods have no row in common.
+    periods = [meta["periods"] for meta in metas.values()]
+    named = [period for some in periods if some for period in some]
+    apart = len(metas) == 1 or (None not in periods and len(set(named)) == len(named))
+    return found[0] if len(found) == 1 and apart else added(found, apart=apart)
+
+
+def is_tally(path: str) -> bool:
+    """Whether any of the files is a tally, by what stands in its Parquet metadata."""
+    try:
+        return any(metadata_of(schema) is not None for schema in read_schemas(path).values())
+    except (ForeclickError, OSError, ValueError):  # no such file, or not Parquet: a log, if at all
+        return False
