@@ -18,7 +18,7 @@ from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.source import _key
 from foreclick.engines import Table, default_engine
 from foreclick.logs import Shape
-from foreclick.logs.shape import DEEPEST_MASK
+from foreclick.logs.roles import DEEPEST_MASK
 from foreclick.policies import Policy
 from foreclick.policies.base import PolicyTable
 from foreclick.policies.lists import ListPolicy

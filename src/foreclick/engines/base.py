@@ -69,7 +69,7 @@ class Value:
     """What stands in a column of a statement, and its type."""
 
     text: str
-    kind: pa.DataType = pa.int64()
+    kind: pa.DataType = pa.int64()  # noqa: RUF009 - a type is a value
 
     @classmethod
     def count(cls, condition: str) -> Value:

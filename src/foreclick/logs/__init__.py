@@ -22,27 +22,24 @@ from foreclick.engines import (
 )
 from foreclick.errors import EngineError, InvalidLogError, SourceError
 from foreclick.logs.roles import (
-    NO_ROWS,
-    Columns,
-    Roles,
-    checked_columns,
-    explained,
-    rewards_of,
-    with_segments,
-)
-from foreclick.logs.shape import (
     BUCKET,
     CONTEXT,
     ITEM,
-    LENGTH,
+    NO_ROWS,
     PERIOD,
     PROPENSITY,
+    Columns,
     N,
+    Roles,
     Shape,
+    checked_columns,
+    explained,
     mask_of,
     maskable,
     numbered,
+    rewards_of,
     spread,
+    with_segments,
 )
 from foreclick.logs.text import Select, has_zone, in_a_second, key_type
 from foreclick.logs.validate import any_of, check, complain, rules, valid
@@ -305,12 +302,12 @@ def _grouped(
     cut = depth is not None or select.roles.layout == "wide"  # else lists may be longer
     while True:
         table = raw.engine.keep("log", raw.query(*select.tally(shape, cut=cut)))
-        deepest = {LENGTH: f"max(s.{LENGTH})" if LENGTH in table.columns else "0"}
+        deepest = {"length": "max(s.length)" if "length" in table.columns else "0"}
         odd = _without_mask(table, shape.masks, table.engine.say.column, deepest)
-        longest = odd.pop(LENGTH) or 0
+        longest = odd.pop("length") or 0
         if any(odd.values()) and not cut:
-            found = raw.engine.ask(select.longest(), pa.schema({LENGTH: pa.int64()}))
-            longest = found[LENGTH][0].as_py()
+            found = raw.engine.ask(select.longest(), pa.schema({"length": pa.int64()}))
+            longest = found["length"][0].as_py()
         if longest > shape.depth:
             deep = replace(shape, depth=_readable(longest))
             fit = tuple(name for name in shape.masks if name in maskable(deep))
@@ -345,7 +342,7 @@ def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ..
             rows = raw.engine.keep("first", rows)
         near = Select(select.roles, rows.kinds, DUCKDB, rows.rows)
         if depth is None:
-            depth = _readable(rows.engine.ask(near.longest())[LENGTH][0].as_py())
+            depth = _readable(rows.engine.ask(near.longest())["length"][0].as_py())
         if masks is None:
             shape = select.roles.shape(raw.kinds, depth)
             records = rows.query(near.records(shape))

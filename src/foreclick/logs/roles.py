@@ -1,23 +1,190 @@
-"""Which column of a source plays which part, and what was meant where it cannot be read."""
+"""Which column of a source plays which part, and what the columns of a compressed log are.
+
+A reward that is 0 or 1 everywhere is one integer a list. Bit k − 1 of the mask is the reward at
+position k. A list of ten then has one reward column instead of ten, so grouping a raw log hashes
+and compares half as many columns. Only rewards that are 0 or 1 where an item is shown, and NULL
+where none is, can be packed: nothing else is lost by it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Table
+from foreclick.engines import Spelling, Table, Value
 from foreclick.engines.duckdb import READER
 from foreclick.engines.kinds import is_numeric, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
-from foreclick.logs.shape import BUCKET, CONTEXT, ITEM, OWN, PERIOD, PROPENSITY, Shape
 from foreclick.metrics import CLICKS, METRICS
 from foreclick.words import nearest, no_column, number_of, plural
+
+CONTEXT, PERIOD, BUCKET, N = "context", "period", "bucket", "n"
+ITEM, PROPENSITY = "item", "propensity"
+OWN = ("weight", "length", "rows", "repeated", "bad_weight")
+"""Columns of groups, beside those of a tally.
+
+What only the raw rows tell of an error is in columns that are 0 or 1, where they apply.
+"""
+
+
+def numbered(name: str, depth: int) -> list[str]:
+    """name_1 … name_depth."""
+    return [f"{name}_{k}" for k in range(1, depth + 1)]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the columns of a compressed log are.
+
+    A list is spread over scalar columns, `item_1` … `item_K`: grouping by scalars is about twice
+    as fast as grouping by arrays, and an empty position is simply NULL. A reward that is 0 or 1
+    everywhere is stored as one integer, its *mask*, named as the reward: bit k − 1 is the reward
+    at position k. Other rewards have one column a position (`price_1` … `price_K`).
+
+    Attributes:
+        depth: K, the longest list.
+        rewards: the names of the rewards, `clicks` first; none for a log without clicks.
+        segments: the names of the segment columns, which keep their own names.
+        period, unit: whether the log was read with them.
+        propensity: whether propensities were given, and for what: "list", "slot" or None.
+        masks: the names of the rewards that are stored as masks.
+    """
+
+    depth: int
+    rewards: tuple[str, ...] = ()
+    segments: tuple[str, ...] = ()
+    period: bool = False
+    unit: bool = False
+    propensity: str | None = None
+    masks: tuple[str, ...] = ()
+
+    @property
+    def items(self) -> list[str]:
+        """item_1 … item_K."""
+        return numbered(ITEM, self.depth)
+
+    @property
+    def propensities(self) -> list[str]:
+        """The propensity columns."""
+        if self.propensity == "slot":
+            return numbered(PROPENSITY, self.depth)
+        return [PROPENSITY] if self.propensity == "list" else []
+
+    def reward(self, name: str) -> list[str]:
+        """name_1 … name_K for one reward."""
+        return numbered(name, self.depth)
+
+    @property
+    def order(self) -> list[str]:
+        """The keys of the compact rows, in the order in which they are sorted.
+
+        Ascending, NULLs first, text by its bytes. Contexts, lists and the tops of lists are then
+        runs of neighbouring rows.
+        """
+        return [
+            CONTEXT,
+            *self.items,
+            *([PERIOD] if self.period else []),
+            *self.segments,
+            *([BUCKET] if self.unit else []),
+            *(c for name in self.rewards for c in self.stored_reward(name)),
+            *self.propensities,
+        ]
+
+    @property
+    def stored(self) -> list[str]:
+        """The columns of the compact rows: the keys and the count."""
+        return [*self.order, N]
+
+    def stored_reward(self, name: str) -> list[str]:
+        """The columns that hold one reward in the compact rows: its mask, or one a position."""
+        return [name] if name in self.masks else self.reward(name)
+
+    @property
+    def keys(self) -> list[str]:
+        """Everything that a row of the compressed log is counted by, one column a position."""
+        rest = replace(self, masks=()).order[1 + self.depth :]
+        own = self.period + len(self.segments) + self.unit  # those of the list as a whole
+        return [CONTEXT, *rest[:own], *self.items, *rest[own:]]
+
+    @property
+    def columns(self) -> list[str]:
+        """The keys and the count."""
+        return [*self.keys, N]
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Shape:
+        """The inverse of `asdict`, by way of JSON."""
+        plain: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
+        return cls(**plain)
+
+
+DEEPEST_MASK = 62
+"""Positions that fit in a mask, a signed 64-bit integer with a bit to spare."""
+
+
+def spread(table: Table, shape: Shape, keep: Collection[str] = ()) -> Table:
+    """Replace masks by one column a position, NULL where no item is shown.
+
+    Args:
+        table: the compact rows of a tally of this shape.
+        shape: what its columns are.
+        keep: masks that stay masks.
+    """
+    names = [name for name in shape.masks if name not in keep]
+    if not names:
+        return table
+    say = table.engine.say
+    columns = table.own([name for name in table.columns if name not in names])
+    for name in names:
+        for k, (column, item) in enumerate(zip(shape.reward(name), shape.items, strict=True)):
+            clicked = f"({say.column(name)} & {say.cast(str(1 << k), 'whole')}) <> 0"
+            value = f"CASE WHEN s.{item} IS NULL THEN NULL WHEN {clicked} THEN 1 ELSE 0 END"
+            columns[column] = Value(say.cast(value, "whole"))
+    return table.made(columns)
+
+
+def maskable(shape: Shape) -> tuple[str, ...]:
+    """Names of the rewards that can be packed if their values allow it.
+
+    A mask is called as its reward, so one that shares its name with a segment is never packed.
+    """
+    taken = {name.lower() for name in shape.segments}
+    if shape.depth > DEEPEST_MASK:
+        return ()
+    return tuple(name for name in shape.rewards if name.lower() not in taken)
+
+
+def mask_of(shape: Shape, name: str, say: Spelling) -> str:
+    """The mask of the rewards of this name in a row of `s`, NULL where they do not fit in one.
+
+    One condition a position tells both: most rewards are 0, and only what is left is asked further.
+    """
+    slots = enumerate(zip(shape.items, shape.reward(name), strict=True))
+    bits = (
+        bit(say.column(item), say.column(value), say.cast(str(1 << k), "whole"))
+        for k, (item, value) in slots
+    )
+    return " + ".join(bits)
+
+
+def bit(item: str, value: str, power: str) -> str:
+    """What a position adds to a mask; NULL where its reward does not fit in one."""
+    return (
+        f"CASE WHEN {item} IS NULL THEN CASE WHEN {value} IS NULL THEN 0 END "
+        f"WHEN {value} = 0 THEN 0 WHEN {value} = 1 THEN {power} END"
+    )
+
+
+# --- roles ----------------------------------------------------------------------------------------
 
 Columns = str | Sequence[str]
 
@@ -127,12 +294,8 @@ def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) ->
     return named | others
 
 
-_RESULTS = """n rows position slot records items estimator metric clip value se low high
-    borrowed margin production change change_low change_high lift lift_low lift_high covered clipped
-    ess contexts missing_contexts dropped verdict cells seen largest lowest highest out_of_sight
-    out_share cell share exposure examination"""
-_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, *OWN, *_RESULTS.split()}
-"""Names that tallies and results have beside the segments and rewards."""
+_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, N, *OWN}
+"""Names that tallies have beside the segments and rewards."""
 
 _LOOK = 1_000  # rows, for an example of what is wrong
 _CALLED = {
@@ -163,7 +326,7 @@ def checked_columns(table: Table, roles: Roles) -> Table:
         if lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit()):
             option = "segments" if name in roles.segments else "rewards"
             raise SourceError(
-                f"a segment or reward cannot be called {name!r}, a name that tallies and results "
+                f"a segment or reward cannot be called {name!r}, a name that tallies "
                 f"use themselves. Give it another: {option}={{'my_{name}': {name!r}}}."
             )
     if (table.kinds.metadata or {}).get(READER) == b"read_csv" and not _is_long(table):

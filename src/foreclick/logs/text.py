@@ -19,23 +19,20 @@ from foreclick.engines import Spelling
 from foreclick.engines.base import BUCKETS
 from foreclick.engines.kinds import called, is_numeric, kind_of
 from foreclick.errors import SourceError
-from foreclick.logs.roles import Columns, Roles, top_of
-from foreclick.logs.shape import (
-    BAD_WEIGHT,
+from foreclick.logs.roles import (
     BUCKET,
     CONTEXT,
     ITEM,
-    LENGTH,
     PERIOD,
     PROPENSITY,
-    REPEATED,
-    ROWS,
-    WEIGHT,
+    Columns,
     N,
+    Roles,
     Shape,
     bit,
     mask_of,
     numbered,
+    top_of,
 )
 
 LARGEST = 1e100
@@ -80,7 +77,7 @@ class Select:
             length = self.say.column(self.roles.long[-1])
         else:
             length = self._length()
-        return f"SELECT max({length}) AS {LENGTH} FROM {self._used()}"
+        return f"SELECT max({length}) AS length FROM {self._used()}"
 
     def tally(self, shape: Shape, *, cut: bool) -> tuple[str, pa.Schema]:
         """The groups, `Shape.order`, flags and counts, and their types.
@@ -94,24 +91,24 @@ class Select:
             made |= {name: mask_of(shape, name, say) for name in shape.masks}
         flags, counts = self._flags(shape), {N: "count(*)"}
         types = self.types(shape)
-        length = say.column(LENGTH)
+        length = say.column("length")
         if not cut and shape.masks:
             whole = f"CASE WHEN {length} <= {shape.depth} THEN"
             made |= {name: f"{whole} {made[name]} END" for name in shape.masks}
         elif not cut:
-            counts = {LENGTH: f"max({say.column(LENGTH, 'r')})"} | counts
+            counts = {"length": f"max({say.column('length', 'r')})"} | counts
         if weight is not None:
             kind = self._number_kind(weight)
-            own, usable = say.column(WEIGHT), say.column(WEIGHT, "r")
+            own, usable = say.column("weight"), say.column("weight", "r")
             good = f"{own} > 0 AND {say.finite(own, LARGEST)}" if kind == "real" else f"{own} > 0"
-            flags[BAD_WEIGHT] = f"CASE WHEN {good} THEN 0 ELSE 1 END"
-            made[WEIGHT] = f"CASE WHEN {good} THEN {own} END"
+            flags["bad_weight"] = f"CASE WHEN {good} THEN 0 ELSE 1 END"
+            made["weight"] = f"CASE WHEN {good} THEN {own} END"
             counts[N] = f"coalesce({say.cast(f'sum({usable})', kind)}, {say.cast('0', kind)})"
-            counts[ROWS] = "count(*)"
+            counts["rows"] = "count(*)"
             types[N] = pa.float64() if kind == "real" else pa.int64()
         groups = (*shape.order, *flags)
         keys = ", ".join(say.column(name, "r") for name in groups)
-        made |= flags | ({LENGTH: length} if LENGTH in counts else {})
+        made |= flags | ({"length": length} if "length" in counts else {})
         sql = (
             f"WITH records AS (\n{self.records(shape)}\n), judged AS (\n"
             f"SELECT {say.names(made)} FROM records AS s\n)\n"
@@ -145,7 +142,7 @@ class Select:
     def _lists(self, shape: Shape) -> str:
         """Records of a source with one row a list: arrays, or one column a position."""
         roles, say, columns = self.roles, self.say, self._listed()
-        columns[LENGTH] = self._length()
+        columns["length"] = self._length()
         slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
         if shape.propensity == "slot" and roles.propensity is not None:
             slots[PROPENSITY] = roles.propensity
@@ -188,7 +185,7 @@ class Select:
             own = say.column(f"{_SLOT}{name}")
             for k, column in enumerate(numbered(name, shape.depth), start=1):
                 made[column] = f"max(CASE WHEN {at} = {k} THEN {own} END)"
-        made[LENGTH] = f"coalesce(max({at}), 0)"
+        made["length"] = f"coalesce(max({at}), 0)"
         item = say.column(f"{_SLOT}{ITEM}")
         near = f"({at} <= {shape.depth} OR {at} IS NULL)"
         made[_SHOWN] = f"count(CASE WHEN {item} IS NOT NULL AND {near} THEN 1 END)"
@@ -207,7 +204,7 @@ class Select:
         items, column = map(self.say.column, shape.items), self.say.column
         places = " + ".join(f"CASE WHEN {item} IS NULL THEN 0 ELSE 1 END" for item in items)
         wrong = f"{column(_SHOWN)} <> {places} OR {column(_LIST)} = 1"
-        return {REPEATED: f"CASE WHEN {wrong} THEN 1 ELSE 0 END"}
+        return {"repeated": f"CASE WHEN {wrong} THEN 1 ELSE 0 END"}
 
     def _used(self) -> str:
         """The rows that are used."""
@@ -231,7 +228,7 @@ class Select:
             number = say.hashed(self._key(self.say.column(roles.unit), roles.unit, "unit"))
             columns[BUCKET] = say.remainder.format(a=f"({number})", b=BUCKETS)
         if roles.count is not None:
-            columns[WEIGHT] = say.cast(say.column(roles.count), self._number_kind(roles.count))
+            columns["weight"] = say.cast(say.column(roles.count), self._number_kind(roles.count))
         return columns
 
     # --- columns ---------------------------------------------------------------------------------

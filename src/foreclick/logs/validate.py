@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from foreclick.engines import Spelling, Table, Value
 from foreclick.errors import InvalidLogError
-from foreclick.logs.roles import BY_IDS
-from foreclick.logs.shape import BAD_WEIGHT, CONTEXT, REPEATED, ROWS, N, Shape, numbered
+from foreclick.logs.roles import BY_IDS, CONTEXT, N, Shape, numbered
 from foreclick.logs.text import LARGEST
 from foreclick.metrics import CLICKS
 from foreclick.words import number_of, plural
@@ -84,11 +83,11 @@ def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
         remedy = "a propensity is the probability with which the shown list (or slot) was chosen"
         found.append(Rule("propensity outside (0, 1]", any_of(wrong), remedy))
     flagged = {
-        BAD_WEIGHT: (
+        "bad_weight": (
             f"{count} null, NaN, too large, or not above 0",
             f"{count} must be above 0, and {LARGEST:g} at most; leave other rows out",
         ),
-        REPEATED: (
+        "repeated": (
             "a position twice in a list or below 1, or no list",
             "positions count from 1 and hold one item each; check the columns in long=",
         ),
@@ -101,7 +100,7 @@ def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
 
 def check(table: Table, broken: list[Rule]) -> tuple[int, dict[str, int], int]:
     """How many rows there are, how many break each rule, and how many break any."""
-    n = ROWS if ROWS in table.columns else N
+    n = "rows" if "rows" in table.columns else N
     flags = {f"b{i}": f"CASE WHEN {r.broken} THEN 1 ELSE 0 END" for i, r in enumerate(broken)}
     say = table.engine.say
     judged = f"SELECT s.{n} AS n, {say.names(flags)} FROM {table.rows} AS s"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import methodcaller
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -204,11 +204,7 @@ class Policy:
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs to answer: the rows, and nothing of their engine."""
-        return {"_arrow": self._arrow} | {
-            name: value for name, value in self.__dict__.items() if name in self._settings
-        }
-
-    _settings: ClassVar[tuple[str, ...]] = ()
+        return {"_arrow": self._arrow}
 
     @property
     def complete(self) -> bool:

@@ -12,7 +12,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.engines import DUCKDB, Table, TableLike, Value, open_source
+from foreclick.engines import (
+    DUCKDB,
+    Table,
+    TableLike,
+    Value,
+    bring,
+    default_engine,
+    open_source,
+)
 from foreclick.engines.kinds import kind_of
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
@@ -52,41 +60,28 @@ class Scores:
             raise PolicyError(no_column("score", self.score, self.source.columns))
 
     def ranked(self, context: str | None) -> Table:
-        """`context`, `item_1` …: items by falling score; ties by the item itself."""
-        say = self.source.engine.say
-        worth = say.cast(f"s.{say.name(self.score)}", "real")
+        """`context` and `items`: items by falling score; ties by the item itself."""
+        say, item = self.source.engine.say, numbered(ITEM, 1)[0]
+        worth = say.cast(say.column(self.score), "real")
         scored = self.source.with_column(_WORTH, worth, pa.float64())
-        stored = item_rows(scored, context, self.item, _WORTH)
-        columns = {CONTEXT: CONTEXT, ITEM: numbered(ITEM, 1)[0], "score": _WORTH, N: N}
-        kinds = pa.schema([stored.kinds.field(c).with_name(name) for name, c in columns.items()])
-        sql = f"SELECT {stored.engine.say.names(columns)} FROM {stored.rows} AS s"
-        rows = stored.query(sql, kinds)
-        finite = rows.engine.say.finite("abs(score)")
+        rows = bring(item_rows(scored, context, self.item, _WORTH), default_engine())
         refuse(
             rows,
-            f"SELECT * FROM {rows.rows} AS s WHERE score IS NULL OR NOT ({finite})",
-            lambda r: f"item {r[ITEM]!r} of context {r[CONTEXT]!r} has the score {r['score']}",
+            f"SELECT * FROM {rows.rows} WHERE {_WORTH} IS NULL OR NOT isfinite({_WORTH})",
+            lambda r: f"item {r[item]!r} of context {r[CONTEXT]!r} has the score {r[_WORTH]}",
             "give every item a finite score",
         )
         refuse(
             rows,
-            f"SELECT {CONTEXT}, {ITEM}, {rows.total(N)} AS n FROM {rows.rows} AS s "
-            f"GROUP BY {CONTEXT}, {ITEM} HAVING {rows.total(N)} > 1",
-            lambda r: f"item {r[ITEM]!r} stands {r[N]} times in context {r[CONTEXT]!r}",
+            f"SELECT {CONTEXT}, {item}, sum({N}) AS n FROM {rows.rows} "
+            f"GROUP BY {CONTEXT}, {item} HAVING sum({N}) > 1",
+            lambda r: f"item {r[item]!r} stands {r['n']} times in context {r[CONTEXT]!r}",
             "score each item once",
         )
-        best = f"row_number() OVER (PARTITION BY {CONTEXT} ORDER BY score DESC, {ITEM}) AS place"
-        first = "" if self.k is None else f" WHERE place <= {self.k}"
-        ranked = f"SELECT {CONTEXT}, {ITEM}, {best} FROM {rows.rows} AS s"
-        ranked = f"SELECT * FROM ({ranked}) AS r{first}"
-        longest = rows.engine.ask(f"SELECT max(place) AS k FROM ({ranked}) AS r")["k"][0].as_py()
-        names = numbered(ITEM, longest)
-        places = enumerate(names, start=1)
-        wide = {name: f"max(CASE WHEN place = {at} THEN {ITEM} END)" for at, name in places}
-        fields = [rows.kinds.field(CONTEXT), *(rows.kinds.field(ITEM).with_name(n) for n in names)]
-        slots = rows.engine.say.names(wide)
-        lists = f"SELECT {CONTEXT}, {slots} FROM ({ranked}) AS r GROUP BY {CONTEXT}"
-        return rows.query(lists, pa.schema(fields))
+        first = "" if self.k is None else f"[:{self.k}]"
+        best = f"list({item} ORDER BY {_WORTH} DESC, {item}){first}"
+        lists = Value(best, pa.list_(rows.kinds.field(item).type))
+        return rows.grouped(rows.own([CONTEXT]), {ITEMS: lists})
 
 
 class ListPolicy(Policy):
