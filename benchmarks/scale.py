@@ -110,6 +110,7 @@ def parts(path: str, memory: str) -> dict[str, float]:
     """A directory of logs to a directory of tallies, and these to an evaluation."""
     import foreclick as fc
     from foreclick.engines import laptop
+    from foreclick.tallies.base import read_in
 
     engine = laptop(memory_limit=memory)
     with tempfile.TemporaryDirectory() as target:
@@ -119,7 +120,7 @@ def parts(path: str, memory: str) -> dict[str, float]:
             fc.tally(log).write_parquet(Path(target, file.name))
         tallied = time.perf_counter()
         candidate = fc.Ranking(engine.read_files("read_parquet", [f"{path}.candidate.parquet"]))
-        days = fc.read_tally(target, engine=engine)
+        days = read_in(engine, target)
         found = fc.evaluate(days, candidate, metrics=METRICS, estimators=ESTIMATORS)
         size = sum(file.stat().st_size for file in Path(target).iterdir())
         return {

@@ -83,7 +83,7 @@ def test_a_file_is_sorted_and_read_without_a_query(tmp_path, monkeypatch):
     assert file.read().to_pylist() == expected.to_pylist()
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
     back = fc.read_tally(tmp_path / "t.parquet")
-    monkeypatch.setattr(type(back.engine), "fetch", None)
+    monkeypatch.setattr(type(back.engine), "ask", None)
     monkeypatch.setattr(type(back.engine), "batches", None)
     assert arrow(back).equals(expected)
     assert back.row_count() == expected.num_rows

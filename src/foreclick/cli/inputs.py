@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import foreclick as fc
 from foreclick.cli.app import LOG, given
-from foreclick.engines import Table, laptop, open_source, unchanged
+from foreclick.engines import Table, default_engine, laptop, open_source, unchanged
 from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
 from foreclick.progress import report_step
 from foreclick.rules import split_names
-from foreclick.tallies.base import distinct, is_tally
+from foreclick.tallies.base import distinct, is_tally, read_in
 
 if TYPE_CHECKING:
     from foreclick.cli.app import Options
@@ -32,7 +32,7 @@ _ROLES = ("context", "items", "item", "position")
 def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
     """The log that all paths make together: raw files in one pass, tallies added."""
     limits = given(options, "memory_limit threads")
-    engine = laptop(**{"memory_limit": None, "threads": None} | limits) if limits else None
+    engine = laptop(**limits) if limits else default_engine()
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
     roles = _log_roles(options)
@@ -42,7 +42,7 @@ def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
             f"{tallies[0]!r} is a tally, which is counted already: --{', --'.join(idle)} would "
             "change nothing. Leave it out, or tally the log again with it."
         )
-    counted = [fc.read_tally(path, engine=engine) for path in tallies]
+    counted = [read_in(engine, path) for path in tallies]
     if not raw:
         return sum(counted[1:], counted[0])
     with unchanged(raw):
@@ -62,7 +62,7 @@ def _log_roles(options: Options) -> dict[str, Any]:
     return roles
 
 
-def _stacked(paths: list[str], engine: Engine | None) -> Table:
+def _stacked(paths: list[str], engine: Engine) -> Table:
     """The rows of all files, which must have the same columns."""
     tables = [open_source(path, engine) for path in paths]
     kinds = [{field.name: called(field.type) for field in table.kinds} for table in tables]

@@ -63,7 +63,10 @@ class DuckDB(Engine):
     def keep(self, step: str, table: Table) -> Table:
         """In a temporary table, of exactly these types."""
         name = self.unique(step)
-        sql = f"SELECT {cast_to(table.kinds)} FROM {table.rows} AS s"
+        values = {f.name: DUCKDB.column(f.name) for f in table.kinds}
+        typed = [f for f in table.kinds if f.type in _TYPES]  # DuckDB may have others for them
+        values |= {f.name: f"CAST({values[f.name]} AS {_TYPES[f.type]})" for f in typed}
+        sql = f"SELECT {DUCKDB.names(values)} FROM {table.rows} AS s"
 
         def make() -> None:
             with self.explained(sql, step):
@@ -132,18 +135,6 @@ class DuckDB(Engine):
         else:
             kind = "VIEW" if "_files_" in name else "TABLE"
             self.connection.execute(f"DROP {kind} IF EXISTS {DUCKDB.name(name)}")
-
-
-def cast_to(schema: pa.Schema) -> str:
-    """Columns of `s` as exactly these types, as far as DuckDB may have others for them."""
-    return DUCKDB.names(
-        {
-            f.name: f"CAST(s.{DUCKDB.name(f.name)} AS {_TYPES[f.type]})"
-            if f.type in _TYPES
-            else f"s.{DUCKDB.name(f.name)}"
-            for f in schema
-        }
-    )
 
 
 def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckDB:

@@ -160,9 +160,9 @@ def filter_by(table: Table, where: str | None) -> Table:
     return table.where(f"({where}\n)")
 
 
-def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
+def read_schemas(path: str | Path | Sequence[str | Path]) -> dict[str, pa.Schema]:
     """The columns and metadata of each Parquet file that `path` (a file, a glob, a list) names."""
-    named = files_of(path) if isinstance(path, str) else list(path)
+    named = files_of(path) if isinstance(path, str | Path) else paths_of(path)
     if not named:
         raise SourceError(files.no_file(str(path)))
     if len(set(named)) < len(named):
@@ -175,7 +175,7 @@ def read_schemas(path: str | Sequence[str]) -> dict[str, pa.Schema]:
                 found[file] = footer.schema.to_arrow_schema().with_metadata(footer.metadata)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         said = " ".join(str(error).split())
-        raise SourceError(f"not all of {path!r} is Parquet: {said}") from files.harmless(error)
+        raise SourceError(f"not all of {str(path)!r} is Parquet: {said}") from files.harmless(error)
     return found
 
 

@@ -294,10 +294,15 @@ def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) ->
     return named | others
 
 
-_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, N, *OWN}
-"""Names that tallies have beside the segments and rewards."""
+_RESULTS = """n rows position slot records items estimator metric clip value se low high
+    borrowed margin production change change_low change_high lift lift_low lift_high covered clipped
+    ess contexts missing_contexts dropped verdict cells seen largest lowest highest out_of_sight
+    out_share cell share exposure examination"""
+_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, *OWN, *_RESULTS.split()}
+"""Names that tallies and results have beside the segments and rewards."""
 
 _LOOK = 1_000  # rows, for an example of what is wrong
+_NUMBERS = re.compile(r"[\[ ]*[\d.]+(,[\d.]+)*[\] ]*")
 _CALLED = {
     CONTEXT: ("query", "query_id", "qid", "search", "keyword", "page"),
     "items": ("ranking", "list", "results", "documents", "docs", "products", "item_ids"),
@@ -326,7 +331,7 @@ def checked_columns(table: Table, roles: Roles) -> Table:
         if lower in _TAKEN or lower.startswith("__") or (stem in numbers and last.isdigit()):
             option = "segments" if name in roles.segments else "rewards"
             raise SourceError(
-                f"a segment or reward cannot be called {name!r}, a name that tallies "
+                f"a segment or reward cannot be called {name!r}, a name that tallies and results "
                 f"use themselves. Give it another: {option}={{'my_{name}': {name!r}}}."
             )
     if (table.kinds.metadata or {}).get(READER) == b"read_csv" and not _is_long(table):
@@ -410,14 +415,10 @@ def explained(error: ForeclickError, raw: Table, roles: Roles) -> ForeclickError
     for name, columns in roles.rewards.items() if isinstance(error, EngineError) else ():
         for value in (row[columns] for row in first) if isinstance(columns, str) else ():
             for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, str) and not _is_number(each):
+                if isinstance(each, str) and not _NUMBERS.fullmatch(each):
                     ids = f" If it has the ids of clicked items, use {BY_IDS}."
                     return SourceError(
                         f"{name} must be numbers (0/1 or graded), and column {columns!r} has "
                         f"{each!r}.{ids if name == CLICKS else ''}"
                     )
     return error
-
-
-def _is_number(text: str) -> bool:
-    return all(part.replace(".", "", 1).isdigit() for part in text.strip("[] ").split(","))

@@ -89,7 +89,14 @@ class Select:
         made = {name: say.column(name) for name in shape.order}
         if self.roles.layout != "long":
             made |= {name: mask_of(shape, name, say) for name in shape.masks}
-        flags, counts = self._flags(shape), {N: "count(*)"}
+        flags, counts = dict[str, str](), {N: "count(*)"}
+        if self.roles.layout == "long":
+            # An item without a place of its own: to count distinct positions would take as long as
+            # all the rest.
+            items = map(say.column, shape.items)
+            places = " + ".join(f"CASE WHEN {item} IS NULL THEN 0 ELSE 1 END" for item in items)
+            wrong = f"{say.column(_SHOWN)} <> {places} OR {say.column(_LIST)} = 1"
+            flags["repeated"] = f"CASE WHEN {wrong} THEN 1 ELSE 0 END"
         types = self.types(shape)
         length = say.column("length")
         if not cut and shape.masks:
@@ -194,17 +201,6 @@ class Select:
         groups = ", ".join(map(say.column, (*listed, *lists)))
         inner = f"SELECT {say.names(listed | lists | rows | {_PLACE: place})} FROM {self._used()}"
         return f"SELECT {say.names(made)} FROM ({inner}) AS s GROUP BY {groups}"
-
-    def _flags(self, shape: Shape) -> dict[str, str]:
-        """What only raw rows tell of an error, of records."""
-        if self.roles.layout != "long":
-            return {}
-        # An item without a place of its own: to count distinct positions would take as long as all
-        # the rest.
-        items, column = map(self.say.column, shape.items), self.say.column
-        places = " + ".join(f"CASE WHEN {item} IS NULL THEN 0 ELSE 1 END" for item in items)
-        wrong = f"{column(_SHOWN)} <> {places} OR {column(_LIST)} = 1"
-        return {"repeated": f"CASE WHEN {wrong} THEN 1 ELSE 0 END"}
 
     def _used(self) -> str:
         """The rows that are used."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import Spelling, Table, Value
+from foreclick.engines import Table, Value
 from foreclick.errors import InvalidLogError
 from foreclick.logs.roles import BY_IDS, CONTEXT, N, Shape, numbered
 from foreclick.logs.text import LARGEST
@@ -65,7 +65,9 @@ def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
             Rule(
                 f"negative, NaN or too large {name}",
                 any_of(
-                    _not_a_reward(v, table.kinds.field(c).type, say)
+                    f"{v} < 0"
+                    if pa.types.is_integer(table.kinds.field(c).type)
+                    else f"NOT ({v} >= 0 AND {say.finite(v, LARGEST)})"
                     for v, c in zip(values, shape.reward(name), strict=True)
                 ),
                 f"{name} must be numbers from 0 to {LARGEST:g}",
@@ -144,21 +146,17 @@ def valid(table: Table, broken: list[Rule]) -> Table:
 def _describe(row: dict[str, Any], shape: Shape) -> str:
     parts = [f"context={row[CONTEXT]!r}"]
     for name in ("item", *shape.rewards):
-        values = _values(row, shape, name)
+        if name in shape.masks:
+            pairs = enumerate(shape.items)
+            values = [None if row[item] is None else (row[name] >> k) & 1 for k, item in pairs]
+        else:
+            values = [row[column] for column in numbered(name, shape.depth)]
         while values and values[-1] is None:
             values.pop()
         shown = ", ".join(str(v) for v in values[:_ITEMS]) + (", …" if values[_ITEMS:] else "")
         parts.append(f"{'items' if name == 'item' else name}=[{shown}]")
     parts += [f"{c}={row[c]!r}" for c in shape.propensities[:1]]
     return " ".join(parts)
-
-
-def _values(row: dict[str, Any], shape: Shape, name: str) -> list[Any]:
-    """What stands at each position of a row: the items, or the rewards of this name."""
-    if name not in shape.masks:
-        return [row[column] for column in numbered(name, shape.depth)]
-    bits = [(row[name] >> k) & 1 for k in range(shape.depth)]
-    return [None if row[i] is None else bit for i, bit in zip(shape.items, bits, strict=True)]
 
 
 def any_of(conditions: Iterable[str]) -> str:
@@ -171,10 +169,3 @@ def any_of(conditions: Iterable[str]) -> str:
         pairs = [listed[i : i + 2] for i in range(0, len(listed), 2)]
         listed = [f"({' OR '.join(pair)})" for pair in pairs]
     return " OR ".join(listed) or "1 = 0"
-
-
-def _not_a_reward(value: str, kind: pa.DataType, say: Spelling) -> str:
-    """Whether a reward is negative or no finite number."""
-    if pa.types.is_integer(kind):
-        return f"{value} < 0"
-    return f"NOT ({value} >= 0 AND {say.finite(value, LARGEST)})"

@@ -30,11 +30,9 @@ from foreclick.engines import (
     Value,
     bring,
     default_engine,
-    engine_of,
     fetched,
     given_twice,
     is_remote,
-    located,
     opened,
     read_schemas,
     state,
@@ -461,12 +459,7 @@ def counts(tally: Tally, columns: Sequence[str]) -> pa.Table:
 # --- files ----------------------------------------------------------------------------------------
 
 
-@checked()
-def read_tally(
-    path: str | Path | Sequence[str | Path],
-    *,
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
-) -> Tally:
+def read_tally(path: str | Path | Sequence[str | Path]) -> Tally:
     """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
 
     Files of different periods are read where they lie; nothing is added up or copied. Only files
@@ -475,12 +468,14 @@ def read_tally(
     Args:
         path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
             files, or a list of them; paths or URLs.
-        engine: the connection to read it in; by default DuckDB in this process.
     """
+    return read_in(default_engine(), path)
+
+
+def read_in(home: Engine, path: str | Path | Sequence[str | Path]) -> Tally:
+    """The same in a DuckDB with bounds of its own."""
     try:
-        schemas = read_schemas(
-            located(path) if isinstance(path, str | Path) else [located(p) for p in path]
-        )
+        schemas = read_schemas(path)
     except SourceError as error:
         raise TallyError(f"no tally: {error}") from error
     metas = {file: checked_metadata(file, schema) for file, schema in schemas.items()}
@@ -489,14 +484,12 @@ def read_tally(
         other = digests.setdefault(str(meta.get("digest")), file)
         if other != file:
             raise TallyError(given_twice(other, file))
-    home = engine_of(engine).workplace if engine is not None else default_engine()
     copies, names = None, list(metas)
-    if not home.far and any(map(is_remote, names)):  # copied once: every question reads all
+    if any(map(is_remote, names)):  # copied once: every question reads all
         names, copies = fetched(names)
     here = dict(zip(metas, names, strict=True))
     for file, name in here.items():
-        if not is_remote(name):  # else only a cluster can reach it
-            check_digest(name, metas[file], file)
+        check_digest(name, metas[file], file)
     alike: dict[tuple[Shape, str], list[str]] = {}
     for file, meta in metas.items():
         kind = Shape.from_dict(meta["shape"]), str(schemas[file].types)
@@ -512,7 +505,7 @@ def read_tally(
                 # Copies stay for as long as the rows are needed.
                 replace(table.select(*shape.stored), held=(table, copies)),
                 files=tuple(files),
-                states=tuple(state(file) for file in files if not is_remote(file)),
+                states=tuple(map(state, files)),
                 **together([metas[file] for file in mine]),
             )
         )
