@@ -50,10 +50,10 @@ def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     if values.ndim == 1:
         return sums(group, values, count)
     flat = values.reshape(math.prod(values.shape[:-1]), values.shape[-1])
-    found = np.empty((len(flat), count))
-    for own, row in zip(found, flat, strict=True):
+    totals = np.empty((len(flat), count))
+    for own, row in zip(totals, flat, strict=True):
         own[:] = sums(group, row, count)
-    return found.reshape(*values.shape[:-1], count)
+    return totals.reshape(*values.shape[:-1], count)
 
 
 # --- what the log has of slots --------------------------------------------------------------------
@@ -165,9 +165,9 @@ class SlotCounts:
 
         return self._keep(("earned", counts.name, power), make)
 
-    def _ended(self, found: Floats) -> Floats:
-        found[self.size] = 0.0
-        return found
+    def _ended(self, values: Floats) -> Floats:
+        values[self.size] = 0.0
+        return values
 
     def entries(self, kind: Cluster, counts: RewardCounts) -> Entries:
         """The slots that have records in a cluster, or records at risk."""
@@ -179,7 +179,7 @@ class SlotCounts:
                 line, cluster, n = self._lines(kind)
             start = np.zeros(self.size + 1, dtype=np.int32)
             count = np.zeros(self.size + 1, dtype=np.int32)
-            keys, found, before = [], [], 0
+            keys, entry_counts, before = [], [], 0
             for k, column in enumerate(self.columns):
                 here = n if counts.at_risk is None else n * counts.at_risk[:, k]
                 size = len(range(self.size)[column]) * clusters
@@ -189,8 +189,8 @@ class SlotCounts:
                 start[column] = before + np.cumsum(own) - own
                 before += len(key)
                 keys.append(key)
-                found.append((of.astype(np.int16), total))
-            each, records = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                entry_counts.append((of.astype(np.int16), total))
+            each, records = (np.concatenate(parts) for parts in zip(*entry_counts, strict=True))
             return Entries(start, count, keys, each, records)
 
         return self._keep(("entries", kind, counts.at_risk is None or counts.name), make)
@@ -212,12 +212,12 @@ class SlotCounts:
             row = reward.row[order]
             line, cluster = self.line[row], batch.clusters[kind][row]
             value, clusters = batch.n[row] * reward.value[order], batch.cluster_count[kind]
-            found = []
+            parts = []
             for k, (key, end) in enumerate(zip(entries.key, ends.tolist(), strict=True)):
                 some = slice(ends[k - 1] if k else 0, end)
                 own = self._units(k)[line[some]] * clusters + cluster[some]
-                found.append(sums(np.searchsorted(key, own), value[some], len(key)))
-            return np.concatenate(found)
+                parts.append(sums(np.searchsorted(key, own), value[some], len(key)))
+            return np.concatenate(parts)
 
         return self._keep(("entry earned", kind, counts.name), make)
 
@@ -227,8 +227,8 @@ class SlotCounts:
         def make() -> tuple[Ints, Ints, Floats]:
             batch, count = self.batch, self.batch.cluster_count[kind]
             key = self.line.astype(np.int64) * count + batch.clusters[kind]
-            found, n = summed(key, batch.n, len(self.slot) * count)
-            return (*parted(found, count), n)
+            keys, n = summed(key, batch.n, len(self.slot) * count)
+            return (*parted(keys, count), n)
 
         if self.line is self.batch.row_list:  # most slots are of lists, and share their lines
             return self.batch.cached(("lines", kind), make)
@@ -454,14 +454,14 @@ def _list_cells(policies: Candidate, end: int) -> Cells:
     end = min(end, policies.depth)
     counts = log_slots(batch, "list", end)
     number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
-    found, first, cell = np.unique(number, return_index=True, return_inverse=True)
+    numbers, first, cell = np.unique(number, return_index=True, return_inverse=True)
     matched = matched_prefixes(batch, lists, end)[first, end - 1] if len(first) else first
     slot = np.where(matched >= 0, matched, counts.size)
     mass = group_sums(cell.ravel(), policies.list_mass, len(first))
     filled = lists.pairs[first, :end] != EMPTY
     own = np.arange(len(first))
     position = np.zeros(len(first), dtype=np.int64)
-    key = found * policies.depth + end - 1
+    key = numbers * policies.depth + end - 1
     return Cells(counts, slot, position, own, mass, lists.context[first], key, filled)
 
 
@@ -530,11 +530,11 @@ class CellEntries(NamedTuple):
 
     def by_cell(self, values: Floats) -> Floats:
         """Shape (…, G): the sums over the clusters of each cell, of values (…, Q)."""
-        found = np.zeros((*values.shape[:-1], len(self.start) - 1))
+        totals = np.zeros((*values.shape[:-1], len(self.start) - 1))
         some = np.flatnonzero(self.start[1:] > self.start[:-1])
         if len(some):  # reduceat has no empty runs
-            found[..., some] = np.add.reduceat(values, self.start[some], axis=-1)
-        return found
+            totals[..., some] = np.add.reduceat(values, self.start[some], axis=-1)
+        return totals
 
 
 def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bools) -> CellEntries:

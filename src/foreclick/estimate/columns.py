@@ -57,9 +57,9 @@ class View:
         members = [Candidate(coding, policy) for policy in policies]
         known = np.stack([member.known for member in members], axis=1)
         every = members[0] if len(members) == 1 else CandidateSet(members)
-        found = cls(batch, members, every, known, sampled)
-        batch.cache["view"] = asked, found
-        return found
+        view = cls(batch, members, every, known, sampled)
+        batch.cache["view"] = asked, view
+        return view
 
     @property
     def count(self) -> int:
@@ -197,8 +197,8 @@ class Totals:
 
     def most(self, name: Any, values: Floats) -> None:  # noqa: ANN401 - a dict's key
         """Take the largest of the values (…, X) of contexts, in every part."""
-        found = values.max(axis=-1, initial=0.0)
-        self.largest[name] = np.maximum(found, self.largest.get(name, 0.0))
+        largest = values.max(axis=-1, initial=0.0)
+        self.largest[name] = np.maximum(largest, self.largest.get(name, 0.0))
 
     def merge(self, other: Totals) -> None:
         """Those of other contexts too."""
@@ -209,5 +209,5 @@ class Totals:
 
     def get(self, name: Any, stratum: int) -> Any:  # noqa: ANN401 - an array, or 0
         """The sum of a part; 0 for what was never added."""
-        found = self.sums.get(name)
-        return 0.0 if found is None else found[stratum]
+        total = self.sums.get(name)
+        return 0.0 if total is None else total[stratum]

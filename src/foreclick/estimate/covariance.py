@@ -93,7 +93,7 @@ class Covariance:
             slope = self.totals.sums.get((g, "slope"))
             if slope is not None:
                 turn[start : start + len(value), start + len(value) : end] = slope[s].T
-        found: list[tuple[str, Floats]] = []
+        kinds: list[tuple[str, Floats]] = []
         covariance = None
         counts = len(parts)  # the column after production's counts records
         others = [c for c in range(self.width + 1) if c != counts]
@@ -110,9 +110,9 @@ class Covariance:
             self.filled[s, kind] = each[:, counts] > 0
             each = each[self.filled[s, kind]]
             rows = each[:, others] - each[:, [counts]] * centre
-            found.append((kind, rows @ turn.T / n))
-        self._influence[s] = found, covariance
-        return found, covariance
+            kinds.append((kind, rows @ turn.T / n))
+        self._influence[s] = kinds, covariance
+        return kinds, covariance
 
     def freedom(self, s: int) -> float:
         """Degrees of freedom of Student's t; infinite for independent records."""
@@ -132,8 +132,8 @@ class Covariance:
         Of two kinds of clusters, no variance is below 0: where one would be, eigenvalues below 0
         are cut, with all questions scaled alike before.
         """
-        found, size = self._added_up(s, design)
-        return found if size is None else _cut(found, size)
+        covariance, size = self._added_up(s, design)
+        return covariance if size is None else _cut(covariance, size)
 
     def _added_up(self, s: int, design: Floats) -> tuple[Floats, Floats | None]:
         """The same before eigenvalues are cut; and, shape (Q,), the scale of each question."""
@@ -141,11 +141,11 @@ class Covariance:
         if covariance is not None:
             return np.asarray(design @ covariance @ design.T), None
         outer = [(-1.0 if kind == BOTH else 1.0, _outer(each @ design.T)) for kind, each in rows]
-        found = np.asarray(np.sum([sign * each for sign, each in outer], axis=0))
+        added = np.asarray(np.sum([sign * each for sign, each in outer], axis=0))
         if len(outer) == 1:
-            return found, None
+            return added, None
         size = np.sqrt(np.sum([np.diag(each) for sign, each in outer if sign > 0], axis=0))
-        return found, np.where(size > 0, size, 1.0)
+        return added, np.where(size > 0, size, 1.0)
 
     def by_cluster(self, s: int, design: Floats) -> dict[str, tuple[Ints, Floats]]:
         """By kind: the numbers of clusters with records, and the errors of a question there."""
@@ -157,13 +157,13 @@ class Covariance:
 
         What is cut of all questions together depends on each of them.
         """
-        found, size = self._added_up(s, design)
+        covariance, size = self._added_up(s, design)
         if size is None:
-            return found
-        i, j = np.triu_indices(len(found), 1)
+            return covariance
+        i, j = np.triu_indices(len(covariance), 1)
         both = np.stack([i, j], axis=1)
-        pairs = _cut(found[both[:, :, None], both[:, None, :]], size[both])
-        own = np.maximum(np.diag(found), 0.0)
+        pairs = _cut(covariance[both[:, :, None], both[:, None, :]], size[both])
+        own = np.maximum(np.diag(covariance), 0.0)
         apart = pairs[:, 0, 0] + pairs[:, 1, 1] - 2 * pairs[:, 0, 1]
         result = np.diag(own)
         result[i, j] = result[j, i] = (own[i] + own[j] - apart) / 2
@@ -196,8 +196,8 @@ class Covariance:
         """
         if other is not None:  # each by its own estimate of how much cells vary
             return (self._of_cells(s, column, other) + self._of_cells(s, other, column)) / 2
-        found = self._of_cells(s, column)
-        return root_of(found) @ root_of(found) if self.partial(s) else found
+        variance = self._of_cells(s, column)
+        return root_of(variance) @ root_of(variance) if self.partial(s) else variance
 
     def partial(self, s: int) -> bool:
         """Whether a part of independent records takes no less than 0 from what cells hide.
@@ -211,10 +211,10 @@ class Covariance:
 
     def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         g, a, c = self._group(column)
-        found = np.zeros((2, 2) if other is None else (1, 1))
+        covariance = np.zeros((2, 2) if other is None else (1, 1))
         pool = self.totals.sums.get((g, "pool"))
         if pool is None:
-            return found
+            return covariance
         n = float(self.totals.get(("all", "records"), s))
         at = a * self.count + c
         scale = [1.0, float(pool[s, 0, at] / pool[s, 1, at]) if pool[s, 1, at] > 0 else 0.0, 0.0]
@@ -234,11 +234,11 @@ class Covariance:
                     continue
                 vv = self.totals.sums[g, kind, rank, "vv", a][s]
                 if other is not None:
-                    found[0, 0] += by * vv[c, self._group(other)[2]]
+                    covariance[0, 0] += by * vv[c, self._group(other)[2]]
                     continue
                 vf, ff = (self.totals.sums[g, kind, rank, name][s, at] for name in ("vf", "ff"))
-                found += by * np.array([[vv[c, c], vf], [vf, ff]])
-        return found / n**2
+                covariance += by * np.array([[vv[c, c], vf], [vf, ff]])
+        return covariance / n**2
 
     def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
         """The variance that shrinkage hides, or the covariance with another column of a ladder."""
@@ -250,9 +250,9 @@ class Covariance:
         i, j = column - start, (column if other is None else other) - start
         slope, across = (self.totals.sums[g, name][s] for name in ("slope", "loose across"))
         last = self.totals.sums[g, "loose last"]
-        found = loose[s, i, j] + slope[:, i] @ across[j] + slope[:, j] @ across[i]
+        variance = loose[s, i, j] + slope[:, i] @ across[j] + slope[:, j] @ across[i]
         n = float(self.totals.get(("all", "records"), s))
-        return float(found + slope[:, i] @ last @ slope[:, j]) / n**2
+        return float(variance + slope[:, i] @ last @ slope[:, j]) / n**2
 
     def of_sample(self, s: int, column: int) -> float:
         """The variance of a candidate that is itself a sample."""
@@ -267,11 +267,11 @@ class Covariance:
     def off_by(self, s: int, column: int) -> Floats:
         """Shape (D,): how far errors that contexts share put a column off."""
         g = self._group(column)[0]
-        found = self.totals.sums.get((g, "off by"))
-        if found is None:
+        errors = self.totals.sums.get((g, "off by"))
+        if errors is None:
             return np.zeros(1)
         n = float(self.totals.get(("all", "records"), s))
-        return np.asarray(found[s, :, column - int(self._starts[g])] / n)
+        return np.asarray(errors[s, :, column - int(self._starts[g])] / n)
 
 
 def _cut(covariance: Floats, size: Floats) -> Floats:
@@ -301,11 +301,11 @@ def newey_west(values: Floats, lags: int = LAGS) -> float:
     """
     count = len(values)
     centred = values - values.mean()
-    found = float(centred @ centred)
+    variance = float(centred @ centred)
     for lag in range(1, lags + 1):
-        found += 2 * (1 - lag / (lags + 1)) * float(centred[lag:] @ centred[:-lag])
+        variance += 2 * (1 - lag / (lags + 1)) * float(centred[lag:] @ centred[:-lag])
     lost = 1 - 2 / 3 * (lags + 1) / count
-    return max(found, 0.0) * count / (count - 1) / lost
+    return max(variance, 0.0) * count / (count - 1) / lost
 
 
 # --- several logs: their clusters are the same days and users -------------------------------------
@@ -316,15 +316,15 @@ Errors: TypeAlias = dict[str, dict[Any, float]]
 
 def errors_of(of: Covariance, s: int, design: Floats, tally: Tally) -> Errors:
     """By kind of cluster: the error of a question in each, by the period, bucket, or both."""
-    codes, found = batches_of(tally).codebook.periods, {}
+    codes, by_kind = batches_of(tally).codebook.periods, {}
     periods = [] if codes is None else codes.values.to_pylist()
     for kind, (numbers, errors) in of.by_cluster(s, design).items():
         keys: list[Any] = numbers.tolist()
         if kind != "unit":
             size = BUCKETS if kind == BOTH else 1
             keys = [(periods[key // size], key % size) for key in keys]
-        found[kind] = dict(zip(keys, errors.tolist(), strict=True))
-    return found
+        by_kind[kind] = dict(zip(keys, errors.tolist(), strict=True))
+    return by_kind
 
 
 def minus(one: Errors, other: Errors) -> Errors:
@@ -339,9 +339,9 @@ def minus(one: Errors, other: Errors) -> Errors:
 
 def variance_of(errors: Errors) -> float:
     """As `Covariance` has it; of two kinds of clusters, not below that of both together."""
-    found = {}
+    by_kind = {}
     for kind, each in errors.items():
         squares = sum(error**2 for error in each.values())
-        found[kind] = squares * len(each) / max(len(each) - 1, 1)
-    both = found.pop(BOTH, 0.0)
-    return max(sum(found.values()) - both, both, 0.0) if both else sum(found.values())
+        by_kind[kind] = squares * len(each) / max(len(each) - 1, 1)
+    both = by_kind.pop(BOTH, 0.0)
+    return max(sum(by_kind.values()) - both, both, 0.0) if both else sum(by_kind.values())

@@ -120,15 +120,15 @@ class Estimate:
 
         None for a ladder whose variance was not asked for: its weights are its influence.
         """
-        found = []
+        sizes = []
         for part in self.parts:
             if part.metric.shown and len(self.parts) > 1:
                 continue
             if part.rungs is not None and not self.estimates.question.clusters and part.covered > 0:
                 continue
             square = part.exposure * part.squared if part.covered > 0 else 0.0
-            found.append(part.stratum.records * part.weighted**2 / square if square else 0.0)
-        return min(found, default=None)
+            sizes.append(part.stratum.records * part.weighted**2 / square if square else 0.0)
+        return min(sizes, default=None)
 
     def unseen(self, caps: Caps = None) -> Unseen:
         """What the log cannot see: how much less and how much more than `value` it may be.
@@ -163,15 +163,15 @@ class Estimate:
         """
         if len(self.parts) == 1:
             return np.ones((2, 1))
-        found = []
+        rows = []
         for over, under in (
             (part.value for part in self.parts),
             (self.stratum.production(part.metric) for part in self.parts),
         ):
             if over is None or not under or under < _LEAST:
                 return None
-            found.append([1 / under, -over / under**2])
-        return np.array(found)
+            rows.append([1 / under, -over / under**2])
+        return np.array(rows)
 
     @property
     def columns(self) -> list[int]:
@@ -182,10 +182,12 @@ class Estimate:
         """Shape (2, columns): the Jacobian of the value and of production's."""
         slopes = self.slopes
         assert slopes is not None  # noqa: S101 - see `has_variance`
-        found = np.zeros((2, self.estimates.width))
-        found[0, self.columns] = slopes[0]
-        found[1, [self.estimates.production_column(part.metric) for part in self.parts]] = slopes[1]
-        return found
+        jacobian = np.zeros((2, self.estimates.width))
+        jacobian[0, self.columns] = slopes[0]
+        jacobian[1, [self.estimates.production_column(part.metric) for part in self.parts]] = (
+            slopes[1]
+        )
+        return jacobian
 
     @cached_property
     def hidden(self) -> Floats:
@@ -203,8 +205,8 @@ class Estimate:
         both = alike * root_of(cells[0]) @ root_of(cells[1])
         design = np.zeros((2, 4))
         design[0, [0, 2]], design[1, [1, 3]] = slopes
-        found = design @ np.block([[cells[0], both], [both.T, cells[1]]]) @ design.T
-        return np.asarray(found + np.diag(np.array([_joined(shrunk, alike, slopes[0]), 0.0])))
+        covariance = design @ np.block([[cells[0], both], [both.T, cells[1]]]) @ design.T
+        return np.asarray(covariance + np.diag(np.array([_joined(shrunk, alike, slopes[0]), 0.0])))
 
     def _alike(self) -> float:
         """The correlation of the two parts of a ratio, as records show it."""
@@ -227,16 +229,16 @@ class Estimate:
         """Shape (D,): how far errors of an examination that was learnt put it off."""
         assert self.slopes is not None  # noqa: S101 - see `has_variance`
         each = [self.estimates.off_by(self.stratum.number, column) for column in self.columns]
-        found = np.zeros(max(map(len, each)))
+        errors = np.zeros(max(map(len, each)))
         for slope, error in zip(self.slopes[0], each, strict=True):
-            found[: len(error)] += slope * error
-        return found
+            errors[: len(error)] += slope * error
+        return errors
 
     @cached_property
     def covariance(self) -> Floats:
         """Shape (2, 2): of the value and of production's."""
         s, own = self.stratum.number, self.alone + float(self.off_by @ self.off_by)
-        found = self.estimates.shown(s, self.design()) + self.hidden
+        covariance = self.estimates.shown(s, self.design()) + self.hidden
         if len(self.parts) > 1 and self.alone and self.slopes is not None:
             # What a part hides and what its sample adds are one error, as alike as what shows.
             shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
@@ -246,7 +248,7 @@ class Estimate:
             ]
             apart = [_joined(each, self._alike(), self.slopes[0]) for each in (shrunk, both)]
             own += apart[1] - apart[0] - self.alone
-        return np.asarray(found + np.diag([own, 0.0]))
+        return np.asarray(covariance + np.diag([own, 0.0]))
 
     def memory(self) -> tuple[float, float]:
         """What the value varies besides if neighbouring periods vary together, and its freedom."""
@@ -281,11 +283,11 @@ class Estimates(Covariance):
         question: Question,
         shape: Shape,
         strata: Strata,
-        found: BatchResult,
+        result: BatchResult,
         priors: Sequence[Prior] = (),
     ) -> None:
-        super().__init__(question, found.totals)
-        self.shape, self.strata, self._found, self.priors = shape, strata, found, priors
+        super().__init__(question, result.totals)
+        self.shape, self.strata, self._found, self.priors = shape, strata, result, priors
         self._place = {
             target: (g, a)
             for g, targets in enumerate(question.groups)
@@ -317,31 +319,31 @@ class Estimates(Covariance):
         strata = self.strata_of(candidate)
         if self.strata.split:
             strata = strata[-1:] if whole else strata[:-1]
-        found = []
+        estimates = []
         for e, estimator in enumerate(q.estimators):
             for metric in q.metrics:
                 for m, clip in enumerate(estimator.clip or (math.inf,)):
                     targets = [q.targets_of(e, part)[m] for part in metric.parts]
                     for s in strata:
                         parts = tuple(self._sums(target, candidate, s) for target in targets)
-                        found.append(Estimate(self, candidate, metric, clip, parts))
-        return found
+                        estimates.append(Estimate(self, candidate, metric, clip, parts))
+        return estimates
 
     def strata_of(self, candidate: int) -> list[Stratum]:
         """The parts of the answer that have any records."""
         used = self.question.missing == "production"
-        found = []
+        strata = []
         for s in range(self.strata.count):
             whole, absent = self._part(s, "all"), self._part(s, f"absent {candidate}")
             known = whole.without(absent) if self.question.missing != "drop" else whole
             if whole.contexts + absent.contexts > 0:
-                found.append(Stratum(self.strata.segment(s), s, known, absent, used))
-        return found
+                strata.append(Stratum(self.strata.segment(s), s, known, absent, used))
+        return strata
 
     def _part(self, s: int, which: str) -> Part:
         def by_position(*name: Any) -> Floats:  # noqa: ANN401 - parts of a name
-            found = self.totals.sums.get((which, *name))
-            return np.zeros(self.shape.depth) if found is None else found[s]
+            total = self.totals.sums.get((which, *name))
+            return np.zeros(self.shape.depth) if total is None else total[s]
 
         metrics = self.question.parts
         return Part(
@@ -361,12 +363,14 @@ class Estimates(Covariance):
         at = a * self.count + candidate
 
         def number(name: str) -> float:
-            found = self.totals.sums.get((g, name))
-            return 0.0 if found is None else float(found[s, at])
+            column_sums = self.totals.sums.get((g, name))
+            return 0.0 if column_sums is None else float(column_sums[s, at])
 
         names = ("mass", "covered", "weighted", "squared", "clipped", "lost", "unlogged")
-        found: dict[str, Any] = {name: number(name) for name in (*names, "cells", "seen", "out")}
-        found["out_records"] = number("out records")
+        column_sums: dict[str, Any] = {
+            name: number(name) for name in (*names, "cells", "seen", "out")
+        }
+        column_sums["out_records"] = number("out records")
         exposed = stratum.known.exposure(target)
         filled = self.totals.sums.get((g, "filled"))
         if filled is not None:
@@ -377,11 +381,11 @@ class Estimates(Covariance):
             size = min(len(theta), len(shown))
             t, n = np.array(theta[:size]), shown[:size]
             even = float(t @ n) / float((t * t) @ n) if (t * t) @ n else 0.0
-            found["further"] = number("further")
-            found["squared"] *= even
-            found["borrowed"] = number("borrowed")
+            column_sums["further"] = number("further")
+            column_sums["squared"] *= even
+            column_sums["borrowed"] = number("borrowed")
             shares = self.totals.sums[g, "rungs"][s, :, at].tolist()
-            found["rungs"] = dict(zip(target.ladder.rungs, shares, strict=True))
+            column_sums["rungs"] = dict(zip(target.ladder.rungs, shares, strict=True))
         if stratum.used:
             whole, risk = (
                 stratum.unknown.exposure(target, at_risk=False),
@@ -393,18 +397,18 @@ class Estimates(Covariance):
                 ("weighted", risk),
                 ("squared", risk),
             ):
-                found[name] += more
+                column_sums[name] += more
             exposed += risk
         often = self.totals.sums.get((g, "repeated"))
         if often is not None and often[s, 0, at]:
-            found["repeated"] = float(often[s, 1, at] / often[s, 0, at])
+            column_sums["repeated"] = float(often[s, 1, at] / often[s, 0, at])
         largest = self.totals.largest.get((g, "largest"))
         doubtful = isinstance(target.logging, Policy) or not target.model.sees_items
         if doubtful and not target.metric.shown:  # which is known without a log
             # Where no item of the candidate was ever shown, nothing of it is covered.
             sight = self.totals.sums.get(("sight", target.metric.depth))
             if sight is None or not sight[s, candidate]:
-                found["covered"] = 0.0
+                column_sums["covered"] = 0.0
         return ColumnSums(
             target=target,
             stratum=stratum,
@@ -417,7 +421,7 @@ class Estimates(Covariance):
             if largest is None
             else float(largest[at]),
             detail=self._found.details.get(target),
-            **found,
+            **column_sums,
         )
 
     def joint(self, estimates: Sequence[Estimate], *, production: bool = False) -> Floats:
@@ -441,16 +445,16 @@ class Estimates(Covariance):
         whose = [*number, *([len(first)] if production else [])]
         questions = [designs[i][0] for i in first] + ([designs[0][1]] if production else [])
         shown = self.paired if production else self.shown
-        found = shown(s, np.stack(questions))[np.ix_(whose, whose)]
-        alike = found / np.sqrt(np.maximum(np.outer(np.diag(found), np.diag(found)), _LEAST))
+        joint = shown(s, np.stack(questions))[np.ix_(whose, whose)]
+        alike = joint / np.sqrt(np.maximum(np.outer(np.diag(joint), np.diag(joint)), _LEAST))
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
                 size = min(len(one.off_by), len(two.off_by))
                 more = self._hidden_pair(one, two, float(alike[i, j]), production=production)
                 more += float(one.off_by[:size] @ two.off_by[:size])
-                found[i, j] += more + (one.alone if i == j else 0.0)
-                found[j, i] = found[i, j]
-        return found
+                joint[i, j] += more + (one.alone if i == j else 0.0)
+                joint[j, i] = joint[i, j]
+        return joint
 
     def _hidden_pair(
         self, one: Estimate, two: Estimate, alike: float, *, production: bool

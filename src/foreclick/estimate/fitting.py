@@ -192,9 +192,9 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
 def known_part(batch: Batch, known: Bools) -> Batch:
     """The batch without contexts that some candidate does not know, kept with it."""
     all_know = np.asarray(known.all(axis=1))
-    found = batch.cached(("known", all_know.tobytes()), lambda: batch.only(all_know))
-    found.cache.update(batch.drawn())
-    return found
+    part = batch.cached(("known", all_know.tobytes()), lambda: batch.only(all_know))
+    part.cache.update(batch.drawn())
+    return part
 
 
 def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
@@ -254,7 +254,7 @@ def _of_production(
         p = np.array(ClickModel(ladder.name, (), ladder.examination).examined(k))
     strong = (np.inf,) * (3 if ladder.top == "list" else 1)
     start = Theta(np.zeros(4), p, 5.0, 20.0)
-    found = Prior(
+    prior = Prior(
         ladder,
         reward,
         unit,
@@ -266,7 +266,7 @@ def _of_production(
         share=MOST_SLOTS / max(size, 1.0),
         few=ENOUGH_SLOTS / max(size, 1.0),
     )
-    parts, few = _parts(batches, found), _parts(batches, found, found.few)
+    parts, few = _parts(batches, prior), _parts(batches, prior, prior.few)
     clicks = sum(part.clicks.sum() for part in parts)
     exposure = sum((part.by_position @ p).sum() for part in parts)
     theta = replace(start, beta=np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0]))
@@ -275,8 +275,8 @@ def _of_production(
     for _ in range(2):
         theta, slope, _ = solved(parts, theta, given=given, close=1e-4, slope_there=slope)
         theta = strengths(few, theta)
-    reacting = reacts(parts, theta) if found.dated else 0.0
-    found = replace(found, theta=theta, base=theta, reacting=reacting)
+    reacting = reacts(parts, theta) if prior.dated else 0.0
+    prior = replace(prior, theta=theta, base=theta, reacting=reacting)
     prefixes = [
         cells_of(batch, ladder.top, reward).prefix if ladder.top == "list" else None
         for batch in batches
@@ -287,17 +287,17 @@ def _of_production(
 
     slots = slots_in(few)
     if ladder.stopping is not None:
-        found = replace(found, stopping=ladder.stopping)
+        prior = replace(prior, stopping=ladder.stopping)
     # Where production reacts, only if records of the same list show it, too.
-    elif found.reacting <= ALARM or stops(batches, reward) >= ALARM:
-        found = _stopping(found, batches, few, slots, given=given)
-    reading = [found.readers_of(batch) for batch in batches]
-    if found.stopping:
-        few = _parts(batches, found, found.few)
-    upper = upper_strengths(few, slots, found.theta, reading)
-    if not found.stopping and np.isinf(upper[:-1]).all():
+    elif prior.reacting <= ALARM or stops(batches, reward) >= ALARM:
+        prior = _stopping(prior, batches, few, slots, given=given)
+    reading = [prior.readers_of(batch) for batch in batches]
+    if prior.stopping:
+        few = _parts(batches, prior, prior.few)
+    upper = upper_strengths(few, slots, prior.theta, reading)
+    if not prior.stopping and np.isinf(upper[:-1]).all():
         upper = upper[-1:]
-    return replace(found, strengths=upper)
+    return replace(prior, strengths=upper)
 
 
 def _parts(batches: Iterable[Batch], fit: Prior, share: float | None = None) -> list[Pairs]:
@@ -334,16 +334,16 @@ def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: 
         own = word[candidate, : len(part.clicks)]
         x = np.column_stack([np.ones(len(own)), own])
         of_part.append((x, part.clicks, part.rates(theta).exposure))
-    found = np.array([theta.beta[0], 0.0, 0.0])
+    coefficients = np.array([theta.beta[0], 0.0, 0.0])
     for _ in range(_BARE_STEPS):
         score, bend = np.zeros(3), np.eye(3) * RIDGE
         for x, clicks, exposure in of_part:
-            due = exposure * expected_rates(x, found)
+            due = exposure * expected_rates(x, coefficients)
             weight = 1 / (1 + due / theta.a)
             score += (weight * (clicks - due)) @ x
             bend += (x * (weight * due)[:, None]).T @ x
         step = np.clip(np.linalg.solve(bend, score), -1, 1)
-        found = found + step
+        coefficients = coefficients + step
         if np.abs(step).max() < _CLOSE:
             break
-    return found
+    return coefficients

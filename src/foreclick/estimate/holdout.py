@@ -285,16 +285,16 @@ class Cut:
         if not self.protocol.forward:
             left = whole[..., group] - own
             return np.where(left > own * _ROUNDING, left, 0.0)
-        found = np.zeros(own.shape)
+        training = np.zeros(own.shape)
         start = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group
         size, step = np.diff(np.append(start, len(group))), 1
         while len(start):  # the folds of all groups, one after the other
             more = size > step
             start, size = start[more], size[more]
             at = start + step
-            found[..., at] = found[..., at - 1] + own[..., at - 1]
+            training[..., at] = training[..., at - 1] + own[..., at - 1]
             step += 1
-        return found
+        return training
 
 
 def _cuts(batches: Batches, protocol: Protocol) -> Iterator[Cut]:
@@ -432,7 +432,7 @@ def _by_hazard(
     cut: Cut, everything: Candidate, cells: Cells, targets: list[Target], entries: CellEntries
 ) -> Floats:
     """Shape (A, Q): the mean over lists of Σ_k θ_k h_k Π_{j<k} (1 − h_j), h_k = min(p_k r_g, 1)."""
-    batch, count, found = cut.batch, cut.protocol.count, []
+    batch, count, values = cut.batch, cut.protocol.count, []
     keys = entries.cell.astype(np.int64) * count + entries.cluster
     for a, target in enumerate(targets):
         atom = list_atoms(cells, everything, target)[batch.row_list]  # (R, K)
@@ -455,8 +455,8 @@ def _by_hazard(
         rates = np.zeros(atom.size)
         rates[shown] = ratio(*left)[number]
         worth = product_of(rates.reshape(atom.shape), target).total
-        found.append(sums(cut.row_case, batch.n * worth, len(cut.case_n)) / cut.case_n)
-    return np.stack(found)
+        values.append(sums(cut.row_case, batch.n * worth, len(cut.case_n)) / cut.case_n)
+    return np.stack(values)
 
 
 # --- the ladder -----------------------------------------------------------------------------------

@@ -83,13 +83,13 @@ class Cells(NamedTuple):
         if not len(self.prefix):
             own = exposed.ravel()[self.one]
             return [Rung(strengths[0], self.n, self.c, self.pair, pairs, own)]
-        found = [Rung(strengths[0], self.n, self.c, self.prefix, len(self.below))]
+        rungs = [Rung(strengths[0], self.n, self.c, self.prefix, len(self.below))]
         own = exposed.ravel()[self.one]
-        found.append(
-            Rung(strengths[1], *found[0].climbed(), self.below, len(self.pair), own),
+        rungs.append(
+            Rung(strengths[1], *rungs[0].climbed(), self.below, len(self.pair), own),
         )
-        found.append(Rung(strengths[2], *found[1].climbed(), self.pair, pairs))
-        return found
+        rungs.append(Rung(strengths[2], *rungs[1].climbed(), self.pair, pairs))
+        return rungs
 
 
 def cells_of(batch: Batch, top: str, reward: str) -> Cells:
@@ -218,7 +218,7 @@ def climbed_down(
         e: Shape (Q,): how much each slot is examined.
         below: Shape (Q,): the rate that the coarsest of these rungs leans on.
     """
-    found = []
+    paths = []
     for j in reversed(range(len(rungs))):
         rung, fresh = rungs[j], places.own[j] < 0
         cell = np.where(fresh, 0, places.own[j])
@@ -233,9 +233,9 @@ def climbed_down(
         if fresh.any():
             new = np.unique(places.other[j][fresh], return_inverse=True)[1].ravel()
             cell[fresh] = len(rung.n) + new
-        found.append(Path(cell, n, exposed, expected, rate))
+        paths.append(Path(cell, n, exposed, expected, rate))
         below = rate
-    return found[::-1]
+    return paths[::-1]
 
 
 # --- what the prior sees of a batch ---------------------------------------------------------------
@@ -245,19 +245,19 @@ def candidate_words(view: View) -> Floats:
     """Shape (C, P + new, 2): each candidate's word on every pair that any of them shows."""
     k, each = view.batch.depth, [member.slots for member in view.members]
     last = max(int(slots.pair.max(initial=-1)) for slots in each)
-    found = np.zeros((view.count, max(last + 1, view.batch.pair_count), 2))
-    for word, slots in zip(found, each, strict=True):
+    words = np.zeros((view.count, max(last + 1, view.batch.pair_count), 2))
+    for word, slots in zip(words, each, strict=True):
         mass = slots.mass[:, :k]
         word[slots.pair] = np.column_stack([mass.sum(axis=1), mass @ steps(k)[: mass.shape[1]]])
-    return found
+    return words
 
 
 def voice_words(view: View, words: Floats, fit: Prior) -> Floats:
     """Shape (V, P + new, 2): the candidates' words that count; last, what earlier clicks say."""
-    found = words[list(fit.voices)]
+    used = words[list(fit.voices)]
     if fit.earlier is None:
-        return found
-    return np.concatenate([found, _earlier_word(view, fit.earlier.rates, words.shape[1])[None]])
+        return used
+    return np.concatenate([used, _earlier_word(view, fit.earlier.rates, words.shape[1])[None]])
 
 
 def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
@@ -278,13 +278,13 @@ def overlap(view: View) -> Floats:
     """Shape (2, C, K): what candidates show at each rank, and which part production has, too."""
     batch, k = view.batch, view.batch.depth
     production = np.append(production_words(batch)[:, 0], 0.0)
-    found = np.zeros((2, view.count, k))
+    shown = np.zeros((2, view.count, k))
     for c, member in enumerate(view.members):
         slots = member.slots
         share = production[np.minimum(slots.pair, batch.pair_count)]
         mass = slots.mass[:, :k] * (batch.context_n > 0)[slots.context][:, None]
-        found[:, c, : mass.shape[1]] = mass.sum(axis=0), share @ mass
-    return found
+        shown[:, c, : mass.shape[1]] = mass.sum(axis=0), share @ mass
+    return shown
 
 
 def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools, *, keep: bool = False) -> Pairs:
@@ -295,16 +295,16 @@ def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools, *, keep: boo
     upper = np.isfinite(fit.strengths).any()
     p = fit.theta.p.tobytes() if upper else b""  # by which upper rungs pass on
     key = "pairs", fit.reward, fit.strengths, p, fit.stopping, fit.base, taken.tobytes()
-    found: Pairs | None = batch.cache.get(key)
-    if found is None:
+    pairs: Pairs | None = batch.cache.get(key)
+    if pairs is None:
         sub = batch
         if not taken.all():
             sub = batch.cached(("taken", taken.tobytes()), lambda: batch.only(taken))
         of = seen(sub, dated=fit.dated)
-        found = Pairs(of, fit.reward, fit.unit, taken, *fit_exposure(batch, fit))
+        pairs = Pairs(of, fit.reward, fit.unit, taken, *fit_exposure(batch, fit))
     if keep:
-        batch.cache[key] = found
-    return found.with_words(words[:, : batch.pair_count])
+        batch.cache[key] = pairs
+    return pairs.with_words(words[:, : batch.pair_count])
 
 
 def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None]:

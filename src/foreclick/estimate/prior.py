@@ -220,10 +220,10 @@ def score_prior(
         apart: whether the answer has several parts, so that sums are wanted by context.
     """
     scoring = _Scoring(view, targets, fit, apart=apart)
-    found = scoring.values()
+    scored = scoring.values()
     if rows:
-        scoring.errors(found)
-    return found
+        scoring.errors(scored)
+    return scored
 
 
 class _Examined(NamedTuple):
@@ -336,16 +336,16 @@ class _Scoring:
             shown = pairs != EMPTY
             return sums(pairs[shown], (below * lost[pairs])[shown], size)
 
-        found = np.zeros((len(earned), size))
+        moved = np.zeros((len(earned), size))
         rate = np.append(self.rates[0], 0.0)[self.cells.slot]
         for number, own in enumerate(earned):
             wide = np.zeros(lists.pairs.shape)
             wide[slots.listed, slots.position] = own
             theta = self.theta[number // self.view.count, : batch.depth]
             n = batch.list_n * self.knows[number, batch.list_context]
-            found[number] = lower(theta * rate * n[:, None], batch.lists)
-            found[number] -= lower(wide, lists.pairs)
-        return found
+            moved[number] = lower(theta * rate * n[:, None], batch.lists)
+            moved[number] -= lower(wide, lists.pairs)
+        return moved
 
     # --- errors -----------------------------------------------------------------------------------
 
@@ -355,22 +355,22 @@ class _Scoring:
             return group_sums(context, values, self.count)
         return np.asarray(values.sum(axis=-1, keepdims=True))
 
-    def errors(self, found: Scored) -> None:
+    def errors(self, scored: Scored) -> None:
         """Add how records move the columns, and which errors no record shows."""
         fit, batch, width = self.fit, self.batch, self.width
         taken = fit.taken(batch, self.view.known)
         part = pairs_of(batch, self.standing.spoken, fit, taken)
-        factor, slope = self._of_items(found, part.spans(fit.theta))
-        factor, examined = self._of_uppers(found, factor)
+        factor, slope = self._of_items(scored, part.spans(fit.theta))
+        factor, examined = self._of_uppers(scored, factor)
         words = self.lean.x.shape[1]
         for place in range(1, batch.depth):
             here = np.flatnonzero(examined.position == place)
             slope[words + place - 1] = self._sums(examined.context[here], examined.moves[:, here])
-        found.slope = slope * fit.unit
-        found.shared = self._shared(slope, examined) * fit.unit
-        for loose in found.loose:
+        scored.slope = slope * fit.unit
+        scored.shared = self._shared(slope, examined) * fit.unit
+        for loose in scored.loose:
             loose.error[:width] *= fit.unit
-        found.psi = self._influence(part, taken, factor)
+        scored.psi = self._influence(part, taken, factor)
         weight = (
             factor[:width]
             + np.repeat(self.theta[:, self.top_position], self.view.count, axis=0)
@@ -378,9 +378,9 @@ class _Scoring:
         )
         n = self.rungs[0].n
         for name, values in (("weighted", weight * n), ("squared", weight**2 * n)):
-            found.facts[name] = self._sums(self.top_context, values)
+            scored.facts[name] = self._sums(self.top_context, values)
 
-    def _of_items(self, found: Scored, spans: Floats) -> tuple[Floats, Floats]:
+    def _of_items(self, scored: Scored, spans: Floats) -> tuple[Floats, Floats]:
         """How far a click on each pair moves the columns, (E + N, P); and slopes, (N, E, X)."""
         fit, lean, pairs, count = self.fit, self.lean, self.pairs, self.count
         settled, context, n = self.standing.settled, self.standing.context, self.standing.item.n
@@ -393,9 +393,9 @@ class _Scoring:
         by_level = group_sums(lean.owner, every * (share * lean.alpha), count)  # by log L
         of_level = by_level / (settled.level * (context.n + t))
         passed = of_level[:, lean.owner] * exposure
-        found.loose.append(Loose(lean.owner, (every - passed) * (share * m / np.sqrt(a))))
+        scored.loose.append(Loose(lean.owner, (every - passed) * (share * m / np.sqrt(a))))
         missed = np.sqrt(t) / (context.n + t) / settled.level
-        found.loose.append(Loose(np.arange(count), by_level * missed))
+        scored.loose.append(Loose(np.arange(count), by_level * missed))
         by_mean = (every * lean.alpha - passed * m)[: self.width] * share  # by log m
         slope = np.zeros((len(fit.inverse), self.width, count if self.apart else 1))
         if self.apart:
@@ -406,7 +406,7 @@ class _Scoring:
         factor = of_level[:, self.batch.pair_context] * settled.lean
         return factor + every[:, :pairs] / (n + a / settled.m), slope
 
-    def _of_uppers(self, found: Scored, factor: Floats) -> tuple[Floats, _Examined]:
+    def _of_uppers(self, scored: Scored, factor: Floats) -> tuple[Floats, _Examined]:
         """How far a click on each of the top's cells moves the columns; and their examination."""
         examined = None
         for j in reversed(range(len(self.rungs))):
@@ -425,7 +425,7 @@ class _Scoring:
             where[path.cell] = self.slots.context
             where[:size] = _owner_of(self.batch, self.rungs, j)
             if finite:
-                found.loose.append(Loose(where, slip * (passes * np.sqrt(due / rung.s))))
+                scored.loose.append(Loose(where, slip * (passes * np.sqrt(due / rung.s))))
             if isinstance(rung.exposed, np.ndarray):
                 examined = self._examined(slip[: self.width] * (passes * due), where, path, size)
             factor = passed_on * share if finite else passed_on
@@ -456,7 +456,7 @@ class _Scoring:
         out[self.fresh] = ratio(lean.outside, lean.alpha[self.pairs :])[at]
         deep[self.fresh] = lean.new_depth[at]
         inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
-        found = [
+        errors = [
             FORM * self._sums(lean.owner, leans),
             NEW_SD * self._sums(slots.context, inside),
             self._sums(slots.context, inside * deep) / 2,
@@ -467,8 +467,8 @@ class _Scoring:
             stopped = self._sums(examined.context, examined.moves * examined.stops)
             for own, moved in zip(slope, fit.by_stopping, strict=True):
                 stopped += own * moved
-            found.append(fit.stopping_sd * stopped)
-        return np.stack(found)
+            errors.append(fit.stopping_sd * stopped)
+        return np.stack(errors)
 
     def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
         """Shape (E + N, R): ψ + V of rows.
@@ -533,6 +533,6 @@ def _paths(
 def _stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:
     """Shape (L, K): by how much the logarithm of readers of a slot falls with κ."""
     mu = np.append(np.clip(mu, 0, 1), 0.0)[shown[:, :-1]]
-    found = np.zeros(shown.shape)
-    found[:, 1:] = -np.cumsum(mu / np.maximum(1 - stopping * mu, FEWEST), axis=1)
-    return found
+    slope = np.zeros(shown.shape)
+    slope[:, 1:] = -np.cumsum(mu / np.maximum(1 - stopping * mu, FEWEST), axis=1)
+    return slope

@@ -253,7 +253,7 @@ def support_details(w: WeighedCells, view: View, top: int) -> dict[Target, Suppo
     def name(x: int) -> Any:  # noqa: ANN401 - text or a number
         return batch.contexts[int(batch.context_value[x])].as_py()
 
-    found = {}
+    details = {}
     for a, target in enumerate(w.targets):
         mass = w.records * w.wanted[a, 0]
         logged = w.logged[a] > 0
@@ -282,8 +282,8 @@ def support_details(w: WeighedCells, view: View, top: int) -> dict[Target, Suppo
             }
             for x in _largest(uncovered, top)
         ]
-        found[target] = SupportDetail(top, largest, least)
-    return found
+        details[target] = SupportDetail(top, largest, least)
+    return details
 
 
 def _largest(scores: Floats, top: int) -> list[int]:

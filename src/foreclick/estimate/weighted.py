@@ -127,13 +127,13 @@ def weigh(view: View, targets: list[Target], logging: Candidate | str | None) ->
     wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
         return _with_weights(_by_propensity(cells, targets, exposure, wanted))
-    found = _logged(cells, targets, exposure, wanted)
+    weighed = _logged(cells, targets, exposure, wanted)
     if targets[0].hazard:
-        return _with_hazards(found, policies)
+        return _with_hazards(weighed, policies)
     if isinstance(logging, Candidate):
         given = other_mass(cells, policies, logging, targets[0]) * exposure
-        found = replace(found, logged=cells.by_cell(given), known=True, given=given)
-    return _with_weights(found)
+        weighed = replace(weighed, logged=cells.by_cell(given), known=True, given=given)
+    return _with_weights(weighed)
 
 
 def _logged(cells: Cells, targets: list[Target], exposure: Floats, wanted: Floats) -> WeighedCells:
@@ -161,25 +161,25 @@ def _logged(cells: Cells, targets: list[Target], exposure: Floats, wanted: Float
     )
 
 
-def _with_weights(found: WeighedCells) -> WeighedCells:
+def _with_weights(weighed: WeighedCells) -> WeighedCells:
     """min(H/P, M). Where P = 0: M if it is finite, else the credit is left out; 0/0 = 0."""
-    logged, clip = found.logged[:, None], found.clip
+    logged, clip = weighed.logged[:, None], weighed.clip
     with np.errstate(over="ignore"):  # what is too large is clipped, or refused below
-        over = ratio(found.wanted, logged)
+        over = ratio(weighed.wanted, logged)
     weight = np.minimum(over, clip)
-    if found.known:
-        impossible = (logged <= 0) & (found.wanted > 0) & np.isfinite(clip)
+    if weighed.known:
+        impossible = (logged <= 0) & (weighed.wanted > 0) & np.isfinite(clip)
         weight = np.where(impossible, np.broadcast_to(clip, weight.shape), weight)
     if weight.max(initial=0.0) > LARGEST_WEIGHT:
         a, _, g = np.unravel_index(int(weight.argmax()), weight.shape)
-        batch = found.cells.batch
-        name = batch.contexts[int(batch.context_value[found.cells.context[g]])].as_py()
+        batch = weighed.cells.batch
+        name = batch.contexts[int(batch.context_value[weighed.cells.context[g]])].as_py()
         raise ModelError(
-            f"{found.targets[a].model.name!r} would weigh a record {weight.max():.3g} times: its "
+            f"{weighed.targets[a].model.name!r} would weigh a record {weight.max():.3g} times: its "
             f"context is {name!r}, and its logging probability next to nothing. Correct the "
             "logging probabilities, or bound weights by clip=, for instance clip=100."
         )
-    return replace(found, ratio=over, weight=weight)
+    return replace(weighed, ratio=over, weight=weight)
 
 
 def _by_propensity(
@@ -217,9 +217,9 @@ def _by_propensity(
         filled=None if cells.filled is None else cells.filled[np.concatenate([atom, unseen])],
     )
     own = np.concatenate([exposure[:, atom], np.zeros((len(targets), len(unseen)))], axis=1)
-    found = _logged(alone, targets, own, wanted[:, :, alone.key])
+    weighed = _logged(alone, targets, own, wanted[:, :, alone.key])
     return replace(
-        found,
+        weighed,
         logged=own * np.concatenate([given, none]),
         share=np.concatenate([n / in_cell[cell], none + 1.0]),
         known=True,
@@ -345,18 +345,18 @@ def score_weighted(
     if details:
         facts["cells"] = np.where(w.wanted > 0, w.share, 0.0)
         facts["seen"] = np.where(possible, facts["cells"], 0.0)
-    found = Scored(w.by_context(w.value), {k: w.by_context(each) for k, each in facts.items()})
+    scored = Scored(w.by_context(w.value), {k: w.by_context(each) for k, each in facts.items()})
     if details:
-        out = (found.facts["covered"] <= 0) & (found.facts["mass"] > 0)
-        found.facts["out"] = np.where(out, 1.0, 0.0)
-        found.facts["out records"] = out * batch.context_n
-        found.largest = np.zeros_like(found.value)
+        out = (scored.facts["covered"] <= 0) & (scored.facts["mass"] > 0)
+        scored.facts["out"] = np.where(out, 1.0, 0.0)
+        scored.facts["out records"] = out * batch.context_n
+        scored.largest = np.zeros_like(scored.value)
         for largest, over in zip(
-            found.largest, w.ratio.reshape(found.value.shape[0], cells.size), strict=True
+            scored.largest, w.ratio.reshape(scored.value.shape[0], cells.size), strict=True
         ):
             np.maximum.at(largest, cells.context, over)
     if not w.by_row and clusters and any(target.curve is not None for target in w.targets):
-        found.shared = _examination_errors(w)
+        scored.shared = _examination_errors(w)
     cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
     taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, None] * cut)
     common = ratio(w.by_context(w.value - taken), batch.context_n)
@@ -368,10 +368,10 @@ def score_weighted(
             moved -= cost[:, :, of] * entries.exposed[:, None]
         count = batch.cluster_count[kind]
         own = group_sums(entries.cluster, moved, count).reshape(-1, count)
-        found.by_cluster = own + (records_by_cluster(batch, kind) @ common.T).T
+        scored.by_cluster = own + (records_by_cluster(batch, kind) @ common.T).T
     elif rows:
-        found.psi = _by_row(w, view, common, cost)
-    return found
+        scored.psi = _by_row(w, view, common, cost)
+    return scored
 
 
 def records_by_cluster(batch: Batch, kind: Cluster) -> Any:  # noqa: ANN401 - a sparse matrix
@@ -411,9 +411,9 @@ def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) ->
 
 def _ended(values: Floats) -> Floats:
     """Shape (E, J + 1): with a column of zeros, for slots that are in no cell."""
-    found = np.zeros((values.shape[0] * values.shape[1], values.shape[2] + 1))
-    found[:, :-1] = values.reshape(found[:, :-1].shape)
-    return found
+    table = np.zeros((values.shape[0] * values.shape[1], values.shape[2] + 1))
+    table[:, :-1] = values.reshape(table[:, :-1].shape)
+    return table
 
 
 def _examination_errors(w: WeighedCells) -> Floats:
@@ -435,7 +435,7 @@ def _examination_errors(w: WeighedCells) -> Floats:
     contexts = cells.batch.context_count
     curves = {a: target.curve for a, target in enumerate(w.targets) if target.curve is not None}
     width = max(len(curve.root[0]) for curve in curves.values())
-    found = np.zeros((width, targets, count, contexts))
+    errors = np.zeros((width, targets, count, contexts))
     for a, curve in curves.items():
         root = np.array(curve.root)
         depth = min(w.targets[a].metric.depth, len(root))
@@ -443,8 +443,8 @@ def _examination_errors(w: WeighedCells) -> Floats:
         at = cells.context[cells.cell[inside]].astype(np.int64) * depth + cells.position[inside]
         slopes = group_sums(at, moved[a][:, inside], contexts * depth)
         slopes = slopes.reshape(count, contexts, depth)
-        found[: root.shape[1], a] = np.einsum("cxk,kd->dcx", slopes, root[:depth])
-    return found.reshape(width, targets * count, contexts)
+        errors[: root.shape[1], a] = np.einsum("cxk,kd->dcx", slopes, root[:depth])
+    return errors.reshape(width, targets * count, contexts)
 
 
 def list_worth(w: WeighedCells, view: View, c: int) -> Floats:

@@ -98,8 +98,8 @@ class Strata:
         """Shape (R,): the part that each row belongs to."""
         part: Ints = np.zeros(len(batch.n), dtype=np.int64)
         if self.contexts is not None:
-            found = pc.fill_null(pc.index_in(batch.contexts, self.contexts), len(self.contexts))
-            return np.asarray(found, dtype=np.int64)[batch.context_value][batch.row_context]
+            number = pc.fill_null(pc.index_in(batch.contexts, self.contexts), len(self.contexts))
+            return np.asarray(number, dtype=np.int64)[batch.context_value][batch.row_context]
         for name, code in zip(self.by, self.codes, strict=True):
             part = part * len(code) + batch.codes(name)
         return part
@@ -111,11 +111,11 @@ class Strata:
         if self.contexts is not None:
             named = number < len(self.contexts)
             return {CONTEXT: self.contexts[number].as_py() if named else None}
-        found = {}
+        values = {}
         for name, code in reversed(list(zip(self.by, self.codes, strict=True))):
             number, own = divmod(number, len(code))
-            found[name] = code.values[own].as_py()
-        return {name: found[name] for name in self.by}
+            values[name] = code.values[own].as_py()
+        return {name: values[name] for name in self.by}
 
 
 @dataclass(eq=False)
@@ -204,7 +204,7 @@ class BatchWork:
             view = View.of(batch, q.candidates, view.policies.depth, self.sampled)
         part = self.strata.rows(batch)
         totals = Totals(self.strata.count, self._share(batch, part) if parts else None)
-        found = BatchResult(totals, np.array([member.shared for member in view.members]))
+        result = BatchResult(totals, np.array([member.shared for member in view.members]))
         if parts:
             self._positions(totals, "all", batch, part, batch.n)
         else:  # the same whatever candidates are asked about
@@ -213,13 +213,13 @@ class BatchWork:
                 self._positions(counted, "all", batch, part, batch.n)
             totals.merge(counted)
         for c in range(view.count):
-            found.note_missing(f"candidate {c}", whole, view.members[c].known)
+            result.note_missing(f"candidate {c}", whole, view.members[c].known)
             strange, longest = view.members[c].strange_items, q.candidates[c].longest
             if strange is not None and longest > view.policies.depth:  # of the whole lists
                 depth = int(min(longest, 1000))
                 strange = View.of(whole, [q.candidates[c]], depth, ()).members[0].strange_items
             items = None if strange is None else (set(whole.items.to_pylist()), strange)
-            found.strange[c] = items
+            result.strange[c] = items
             if not known[:, c].all():
                 rows = whole.n * ~known[:, c][whole.row_context]
                 self._positions(totals, f"absent {c}", whole, self.strata.rows(whole), rows)
@@ -227,7 +227,7 @@ class BatchWork:
         f = np.stack([row_credit(batch, metric) for metric in q.parts])
         psi, wants_rows = [(PRODUCED, f)], bool(q.clusters) or parts
         for number, targets in enumerate(q.groups):
-            scored = self._scored(found, view, number, targets, rows=wants_rows)
+            scored = self._scored(result, view, number, targets, rows=wants_rows)
             metrics = np.repeat([q.parts.index(target.metric) for target in targets], view.count)
             if not known.all() and not drops:  # there, a candidate is worth what production is
                 absent = np.tile(~known.T, (len(targets), 1))[:, batch.row_context] * f[metrics]
@@ -254,7 +254,7 @@ class BatchWork:
                 totals.sums[number, "value"] = self.strata.sums(part, own)
         if q.clusters:
             self._add_influence(totals, batch, part, psi)
-        return found
+        return result
 
     def _share(self, batch: Batch, part: Ints) -> Any:  # noqa: ANN401 - a sparse matrix
         """Shape (X, S): the share of each context's records that each part has."""
@@ -320,10 +320,10 @@ class BatchWork:
             totals.add(("sight", depth), seen + (~known.T & (q.missing == "production")))
 
     def _scored(
-        self, found: BatchResult, view: View, number: int, targets: list[Target], *, rows: bool
+        self, result: BatchResult, view: View, number: int, targets: list[Target], *, rows: bool
     ) -> Scored:
         """The columns of a group, and the errors that only its cells know of."""
-        q, totals, ladder = self.question, found.totals, self.ladders[number]
+        q, totals, ladder = self.question, result.totals, self.ladders[number]
         worth: Any
         if ladder is not None:
             scored = score_prior(view, targets, ladder, rows=rows, apart=self.strata.split)
@@ -332,9 +332,9 @@ class BatchWork:
             logging: Any = None if targets[0].metric.shown else targets[0].logging
             if isinstance(logging, Policy):
                 coding, everywhere = view.members[0].coding, np.asarray(view.known.any(axis=1))
-                if "logging policy" not in found.missing:  # which all groups share
+                if "logging policy" not in result.missing:  # which all groups share
                     known = Candidate(coding, logging).known
-                    found.note_missing("logging policy", view.batch, known)
+                    result.note_missing("logging policy", view.batch, known)
                 logging = Candidate(coding, logging, everywhere)
                 filled = group_sums(logging.slots.context, logging.slots.mass.T, len(everywhere))
                 totals.add((number, "filled"), filled * view.batch.context_n)
@@ -355,7 +355,7 @@ class BatchWork:
             )
             add_hidden(totals, number, cells, q.clusters, entries, dated=dated)
             if q.top:
-                found.details.update(support_details(cells, view, q.top))
+                result.details.update(support_details(cells, view, q.top))
             worth = lambda c: list_worth(cells, view, c)  # noqa: E731
         for c in view.sampled if q.clusters else ():
             totals.add((number, "sample", c), sampled_errors(view, c, worth(c)))
@@ -417,14 +417,14 @@ def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints
 
     Where periods and units count both, a bucket of users in a period is a cluster too.
     """
-    found: list[tuple[str, Ints, int]] = [
+    kinds_of_clusters: list[tuple[str, Ints, int]] = [
         (str(kind), batch.clusters[kind].astype(np.int64), batch.cluster_count[kind])
         for kind in cluster_kinds(kinds)
     ]
-    if len(found) > 1:
-        (_, period, periods), (_, unit, units) = found
-        found.append((BOTH, period * units + unit, periods * units))
-    return found
+    if len(kinds_of_clusters) > 1:
+        (_, period, periods), (_, unit, units) = kinds_of_clusters
+        kinds_of_clusters.append((BOTH, period * units + unit, periods * units))
+    return kinds_of_clusters
 
 
 def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:
@@ -449,38 +449,38 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     strata = Strata.of(batches, question)
     ladders = _ladders(tally, question)
     work = BatchWork(replace(question, earlier=None), tally.shape, strata, sampled, ladders)
-    found: BatchResult | None = None
+    result: BatchResult | None = None
     for part in batches.map(work, question.workers):
-        if found is None:
-            found = part
+        if result is None:
+            result = part
         else:
-            found.merge(part)
-    if found is None:
+            result.merge(part)
+    if result is None:
         raise ValueError("a log without records")
     for number, fit in enumerate(work.ladders):
         if fit is not None and question.clusters:
-            found.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
+            result.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
     priors = [fit for fit in work.ladders if fit is not None]
-    return Estimates(question, tally.shape, strata, found, priors)
+    return Estimates(question, tally.shape, strata, result, priors)
 
 
 def _ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
     """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
     depth, drop = policy_depth(question, tally.shape), question.missing == "drop"
-    found: list[Prior | None] = []
+    fits: list[Prior | None] = []
     for targets in question.groups:
         ladder, reward = targets[0].ladder, targets[0].metric.reward
         if ladder is None:
-            found.append(None)
+            fits.append(None)
         else:
             before = question.earlier
             earlier = None if before is None else learnt_before(before, ladder, reward)
-            found.append(
+            fits.append(
                 fit_prior(
                     tally, ladder, reward, question.candidates, depth, drop=drop, earlier=earlier
                 )
             )
-    return tuple(found)
+    return tuple(fits)
 
 
 def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, Floats, Floats]:
@@ -491,7 +491,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         first candidate is worth there, and what the second is, or else production; times records.
     """
     (targets,), (ladder,) = question.groups, _ladders(tally, question)
-    found = []
+    parts = []
     for batch in batches_of(tally):
         view = View.of(batch, question.candidates, policy_depth(question, tally.shape), ())
         if ladder is not None:
@@ -505,7 +505,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         if question.missing == "drop":
             used = np.where(view.known.all(axis=1), 1.0, 0.0)
         other = produced if view.count == 1 else value[1]
-        found.append((batch.context_n * used, value[0] * used, other * used))
+        parts.append((batch.context_n * used, value[0] * used, other * used))
     contexts = [b.contexts.take(pa.array(b.context_value)) for b in batches_of(tally)]
-    records, mine, theirs = (np.concatenate(column) for column in zip(*found, strict=True))
+    records, mine, theirs = (np.concatenate(column) for column in zip(*parts, strict=True))
     return pa.concat_arrays(contexts), records, mine, theirs

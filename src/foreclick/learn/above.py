@@ -100,16 +100,16 @@ def upper_strengths(
     for part, company_, read in zip(parts, slots, reading, strict=True):
         expected.append(_item_rates(part, theta))
         chains.append(_chain(part, company_, theta, read))
-    found: list[float] = []
+    fitted: list[float] = []
     for j in range(len(chains[0])):
         entries = [chain[j] for chain in chains]
         below = [x[at.below] * e for x, (at, e) in zip(expected, entries, strict=True)]
         best, losses = least(lambda j: _loss(entries, below, _STRENGTHS[j]), len(_STRENGTHS))  # noqa: B023
         gain = _loss(entries, below, np.inf) - losses[best]
         s = float(_STRENGTHS[best]) if gain > GAIN else np.inf
-        found.append(s)
+        fitted.append(s)
         expected = [_rate(at, x, s) for (at, _), x in zip(entries, below, strict=True)]
-    return tuple(found[::-1])
+    return tuple(fitted[::-1])
 
 
 def _loss(entries: Sequence[tuple[_Entries, Floats]], below: Sequence[Floats], s: float) -> float:
@@ -155,7 +155,7 @@ def _chain(
     each = part.d * examined
     one = None if of.dated else each / np.maximum(part.cell_n, 1e-300)
     entries = _entries(own, of.day[of.turn], of.days, part.c, each, of.turn, one)
-    found = [(entries, np.ones(len(of.turn)))]
+    rungs = [(entries, np.ones(len(of.turn)))]
     day, below = of.day[of.turn][at.cell], at.cell
     exposed = theta.p[at.position]
     if reading is not None:
@@ -167,9 +167,9 @@ def _chain(
         each = value_of_each(entry, exposed, len(keys)) if number == 0 else np.ones(len(keys))
         one = None if of.dated else np.ones(len(keys))
         entries = _entries(keys // of.days, keys % of.days, of.days, c, n, lower, one)
-        found.append((entries, each))
+        rungs.append((entries, each))
         below = entry
-    return found
+    return rungs
 
 
 def _entries(

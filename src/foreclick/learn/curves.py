@@ -239,7 +239,7 @@ def with_curves(
         if key not in tally.learnt:
             tally.learnt[key] = _known(batches, count_records(tally))
         curve, positions = tally.learnt[key]
-    found = [
+    estimators_with_curves = [
         Weighted(by.model, by.clip, curve)
         if curve is not None and isinstance(by, Weighted) and by.model.learns
         else by
@@ -247,7 +247,7 @@ def with_curves(
     ]
     known = positions[:depth]
     if known.all():
-        return found, []
+        return estimators_with_curves, []
     few, who = "too few clicks of items that moved", ", ".join(names)
     if known.any():
         some = listed((np.flatnonzero(~known) + 1).tolist(), "position")
@@ -256,7 +256,7 @@ def with_curves(
     else:
         note = f"The log does not tell how much positions are examined: {few}. "
         note += f"{who} takes 1/k, and intervals take it as given."
-    return found, [note + " Weighted('pbm', examination=[…]) says otherwise."]
+    return estimators_with_curves, [note + " Weighted('pbm', examination=[…]) says otherwise."]
 
 
 def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve | None, Bools]:
@@ -290,11 +290,11 @@ def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve 
             break
         share *= _MORE
     known = zero = np.zeros(size, dtype=np.bool_)
-    for found in curves.values():  # one; none of a log without records
-        places = found.places
+    for curve in curves.values():  # one; none of a log without records
+        places = curve.places
         square = np.ix_(places.identified, places.identified)
-        finite = [c for c, _ in found.errors if np.isfinite(c[square]).all()]
-        if finite and found.converged:
+        finite = [c for c, _ in curve.errors if np.isfinite(c[square]).all()]
+        if finite and curve.converged:
             covariance = np.nan_to_num(max(finite, key=lambda c: float(np.nansum(np.diag(c)))))
             known = places.identified & (np.sqrt(np.diag(covariance)) <= _FACTOR)
             zero = places.zero & (places.wins.max(axis=0) >= _MISSED)
@@ -303,7 +303,7 @@ def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve 
     at = np.arange(size)
     above = np.maximum.accumulate(np.where(known, at, -1))
     source = np.where(above >= 0, above, np.argmax(known))
-    p = np.where(zero, 0.0, found.p[source] * (source + 1) / (at + 1))
+    p = np.where(zero, 0.0, curve.p[source] * (source + 1) / (at + 1))
     values, vectors = np.linalg.eigh(covariance)
     root = (vectors * np.sqrt(np.maximum(values, 0.0)))[source] * ~zero[:, None]
     return LearntCurve(tuple(p.tolist()), tuple(map(tuple, root.tolist()))), known | zero

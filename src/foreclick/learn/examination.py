@@ -101,10 +101,10 @@ def examine(
     log = _Log(batches, reward, tuple(places), tuple(by), dated, dated or "period" in clusters)
     exchanged = exchanges_of(log, log.strata, log.size)
     start = np.stack([each.identified.astype(np.float64) for each in exchanged])
-    found = likelihood(log, exchanged, start)
-    scores, scatter, between, slope = _deviations(log, found.p)
+    fitted = likelihood(log, exchanged, start)
+    scores, scatter, between, slope = _deviations(log, fitted.p)
     by_row = [kind for kind in clusters if kind not in scores]
-    scores |= _scores_by_row(log, by_row, found.p)
+    scores |= _scores_by_row(log, by_row, fitted.p)
     columns = np.unravel_index(log.codes, log.radix) if by else ()
     answer = {}
     for s, of in enumerate(exchanged):
@@ -112,7 +112,7 @@ def examine(
             continue
         unknown = ~np.outer(of.identified, of.identified)
         inverse, square = np.zeros((log.size, log.size)), np.ix_(of.free, of.free)
-        inverse[square] = np.linalg.inv(found.information[s][square])
+        inverse[square] = np.linalg.inv(fitted.information[s][square])
         errors = []
         for kind in clusters:
             total, there = (each[s] for each in scores[kind])
@@ -126,9 +126,9 @@ def examine(
         spread, sure = inference.excess(*scatter[s].tolist())
         contexts = np.where(unknown, np.nan, inverse @ between[s] @ inverse)
         answer[tuple(int(column[s]) for column in columns)] = Examined(
-            p=np.where(of.identified, found.p[s], np.where(of.zero, 0.0, np.nan)),
+            p=np.where(of.identified, fitted.p[s], np.where(of.zero, 0.0, np.nan)),
             places=of,
-            converged=bool(found.converged[s]),
+            converged=bool(fitted.converged[s]),
             errors=tuple(errors),
             context_spread=spread if sure > _SURE_SE and spread > DIFFER else 0.0,
             context_error=CurveError(contexts, math.inf),
@@ -235,9 +235,9 @@ def _gradients(place: int, p: Floats, rate: Floats, q: Floats) -> Floats:
         q: Shape (M, S).
     """
     own = p[:, place, None]
-    found = -np.stack([q * (own > 0), -rate[:, None] * own * q])
-    found[..., place] -= found.sum(axis=2)
-    return found
+    gradients = -np.stack([q * (own > 0), -rate[:, None] * own * q])
+    gradients[..., place] -= gradients.sum(axis=2)
+    return gradients
 
 
 def _deviations(log: _Log, p: Floats) -> tuple[_Scores, Floats, Floats, Floats]:

@@ -52,7 +52,7 @@ def alike(listed: Floats, both: Floats, *, same_retrieval: bool = False) -> Alik
     rho = np.linspace(0, 0.99, 67)[:, None, None]
     outside = np.arange(0, 0.05 if same_retrieval else 0.8, 0.05)
     best = np.full(len(outside), np.inf)
-    found = [Alike(4.0 * depth, 0.0)] * len(outside)
+    fits = [Alike(4.0 * depth, 0.0)] * len(outside)
     for pool in depth * 1.25 * 1.3 ** np.arange(13):
         z, cut = _heights(depth, pool), ndtri(1 - depth / pool)
         curve = ndtr((rho * z - cut) / np.sqrt(1 - rho**2))
@@ -60,11 +60,11 @@ def alike(listed: Floats, both: Floats, *, same_retrieval: bool = False) -> Alik
         for j, at in enumerate(cost.argmin(axis=0)):
             if cost[at, j] < best[j]:
                 best[j] = cost[at, j]
-                found[j] = Alike(float(pool), float(rho[at, 0, 0]), float(outside[j]))
+                fits[j] = Alike(float(pool), float(rho[at, 0, 0]), float(outside[j]))
     root = np.sqrt(best)
     most = float(outside[root <= root.min() + MISFIT].max(initial=0.0))
     at = int(np.argmin(best + (DOUBTFUL * outside) ** 2))
-    return found[at if outside[at] >= LEAST_OUTSIDE else 0]._replace(most=most)
+    return fits[at if outside[at] >= LEAST_OUTSIDE else 0]._replace(most=most)
 
 
 def _heights(depth: int, pool: float) -> Floats:

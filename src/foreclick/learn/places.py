@@ -160,18 +160,18 @@ def products(stratum: Ints, a: Floats, b: Floats, strata: int) -> Floats:
     """Shape (strata, S, S): Σ a_j b_k over the rows, shape (M, S) each, of every stratum."""
     if strata == 1:
         return (a.T @ b)[None]
-    found = np.zeros((a.shape[1], strata, b.shape[1]))
-    for j, total in enumerate(found):
+    totals = np.zeros((a.shape[1], strata, b.shape[1]))
+    for j, total in enumerate(totals):
         accumulate(total, stratum, a[:, j, None] * b)
-    return found.swapaxes(0, 1)
+    return totals.swapaxes(0, 1)
 
 
 def _chained(links: Bools) -> Bools:
     """Shape (S, S): which places are reached from which, in any number of steps."""
-    found = links | np.eye(len(links), dtype=np.bool_)
+    reached = links | np.eye(len(links), dtype=np.bool_)
     for _ in range(len(links).bit_length()):  # each time chains of twice the length
-        found = found @ found
-    return found
+        reached = reached @ reached
+    return reached
 
 
 # --- the maximum ----------------------------------------------------------------------------------

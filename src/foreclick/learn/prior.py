@@ -135,10 +135,10 @@ class Seen:
 
     def by_pair(self, values: Floats) -> Floats:
         """Shape (P, …): sums over the turns of each pair."""
-        found = np.zeros((self.batch.pair_count, *values.shape[1:]))
+        totals = np.zeros((self.batch.pair_count, *values.shape[1:]))
         if len(self.starts):
-            found[self.shown] = np.add.reduceat(values, self.starts, axis=0)
-        return found
+            totals[self.shown] = np.add.reduceat(values, self.starts, axis=0)
+        return totals
 
     def by_turn(self, values: Floats) -> Floats:
         """Shape (R,): sums over the cells of each turn."""
@@ -185,10 +185,10 @@ class Words(NamedTuple):
 
     def columns(self, powers: Floats) -> Floats:
         """Shape (N, F): the columns, of powers (N, 4) or whatever stands for them."""
-        found = np.empty((len(powers), 4 + 4 * self.share.shape[1]))
+        table = np.empty((len(powers), 4 + 4 * self.share.shape[1]))
         for power, columns, own in self.factors():
-            np.multiply(own, powers[:, power, None], out=found[:, columns])
-        return found
+            np.multiply(own, powers[:, power, None], out=table[:, columns])
+        return table
 
     def sums(self, powers: Floats) -> Floats:
         """Shape (F,): the sums of the columns."""
@@ -196,10 +196,10 @@ class Words(NamedTuple):
 
     def weighted(self, beta: Floats) -> Floats:
         """Shape (N, 4): what each power of production's word is multiplied by, for β · columns."""
-        found = np.zeros((len(self.share), 4))
+        factors_of_powers = np.zeros((len(self.share), 4))
         for power, columns, own in self.factors():
-            found[:, power] += own @ beta[columns]
-        return found
+            factors_of_powers[:, power] += own @ beta[columns]
+        return factors_of_powers
 
 
 def production_words(batch: Batch) -> Floats:
@@ -346,10 +346,10 @@ class Pairs:
 
     def with_words(self, others: Floats) -> Pairs:
         """The same pairs with the words of candidates, shape (C, P, 2), beside production's."""
-        found = copy(self)
-        found.words = Words.of(others)
-        found._last = None  # noqa: SLF001 - of the same class
-        return found
+        pairs = copy(self)
+        pairs.words = Words.of(others)
+        pairs._last = None  # noqa: SLF001 - of the same class
+        return pairs
 
     def _by_cell(self, values: Floats) -> Floats:
         """Shape (U,): sums of values of slots of rows."""
@@ -395,8 +395,8 @@ class Pairs:
                 expected_rates(self.of.whole * self.words.weighted(theta.beta), np.ones(4)),
             )
             where = batch.pair_context, batch.context_count
-            found = rates(*where, self.clicks, exposures[:, 0].copy(), expected, theta)
-            self._last = theta, found, exposures
+            pair_rates = rates(*where, self.clicks, exposures[:, 0].copy(), expected, theta)
+            self._last = theta, pair_rates, exposures
         return self._last[1], self._last[2]
 
     def turn_e(self, theta: Theta) -> Floats:
@@ -419,11 +419,11 @@ class Pairs:
     def scores(self, left: Floats, turn: Ints) -> Floats:
         """Shape (F, rows): Σ z left, of slots (rows, K) that belong to these turns, or to none."""
         of = self.of
-        pair, found = np.append(of.pair, of.batch.pair_count)[turn], []
+        pair, blocks = np.append(of.pair, of.batch.pair_count)[turn], []
         each = [left * np.append(word, 0.0)[turn] for word in of.word.T]
         for power, _, own in self.words.factors():
-            found.append(by_row(each[power], pair, own))
-        return np.concatenate(found)
+            blocks.append(by_row(each[power], pair, own))
+        return np.concatenate(blocks)
 
     def spans(self, theta: Theta) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by which the score answers to the rate of each pair."""
@@ -451,12 +451,12 @@ class Pairs:
     def slope(self, theta: Theta) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
         f, alpha = len(theta.beta), self.rates(theta).alpha
-        found = self.spans(theta).T @ self.moves(theta)
+        jacobian = self.spans(theta).T @ self.moves(theta)
         for power, columns, own in self.words.factors():
             due = (self.shown[power].T @ (own * alpha[:, None])).T * theta.p
-            found[columns, f:] += due[:, 1:]
-        found[f:, f:] += np.diag(((alpha @ self.by_position) * theta.p)[1:])
-        return found
+            jacobian[columns, f:] += due[:, 1:]
+        jacobian[f:, f:] += np.diag(((alpha @ self.by_position) * theta.p)[1:])
+        return jacobian
 
 
 def by_row(left: Floats, at: Ints, values: Floats) -> Floats:
@@ -607,8 +607,10 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
         pairs.append(told[:, ripe])
         lean, context = r.lean[of.pair], batch.pair_context[of.pair].astype(np.int64)
         # Turns of a context are in the order of pairs: bring those of a day together.
-        found, at = numbered(context * of.days + of.day, batch.context_count * of.days)
-        each = [sums(at, values, len(found)) for values in (lean * part.turn_c, lean * e * m)]
+        days_of_contexts, at = numbered(context * of.days + of.day, batch.context_count * of.days)
+        each = [
+            sums(at, values, len(days_of_contexts)) for values in (lean * part.turn_c, lean * e * m)
+        ]
         owner = value_of_each(at, context)
         contexts.append(np.stack([*each, *(Seen.until(owner, one) for one in each)]))
     c, e, c_all, e_all, m = np.concatenate(pairs, axis=1)
@@ -702,13 +704,13 @@ class Prior:
 
     def taken(self, batch: Batch, known: Bools | None = None) -> Bools:
         """Shape (X,): the contexts that took part in the fit, of those (X, C) that are known."""
-        found = batch.context_n > 0
+        taken = batch.context_n > 0
         if known is not None:
-            found = found & known.all(axis=1)
+            taken = taken & known.all(axis=1)
         if self.share < 1:
             draws: Any = batch.cache.get(("draws", self.reward))
-            found = found & ((text_draws(batch) if draws is None else draws) < self.share)
-        return found
+            taken = taken & ((text_draws(batch) if draws is None else draws) < self.share)
+        return taken
 
     def attraction_of(self, batch: Batch) -> Floats:
         """Shape (P,): μ of each pair, by which fewer examine what stands below it."""

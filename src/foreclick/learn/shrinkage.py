@@ -61,7 +61,7 @@ def readers(mu: Floats, shown: Ints, stopping: float) -> Floats:
         stopping: κ.
     """
     going_on = np.maximum(1 - stopping * np.clip(mu, 0, 1), FEWEST)
-    found = np.ones(shown.shape)
+    share = np.ones(shown.shape)
     # Nobody stops at nothing: `EMPTY` is the number of the last.
-    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=found[:, 1:])
-    return found
+    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=share[:, 1:])
+    return share

@@ -79,7 +79,7 @@ def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:
     key, periods = ("drift", reward, tuple(examined.tolist())), batches.codebook.periods
     if key in batches.cache:
         return batches.cache[key]  # type: ignore[no-any-return]
-    found = Drift(0.0, 0.0, 0.0)
+    drift = Drift(0.0, 0.0, 0.0)
     if periods is not None and periods.known >= _ENOUGH:
         each = [_scores(batch, reward, examined, periods.known) for batch in batches]
         score, information = (np.concatenate(column) for column in zip(*each, strict=True))
@@ -91,9 +91,9 @@ def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:
             se = math.sqrt(total + spread**2 * square) / total
             sure = abs(common) > _SURE * se and abs(common) * last >= _WORTH
             apart = z > _SURE and spread * last >= _WORTH
-            found = Drift(common if sure else 0.0, spread if apart else 0.0, last / 2)
-    batches.cache[key] = found
-    return found
+            drift = Drift(common if sure else 0.0, spread if apart else 0.0, last / 2)
+    batches.cache[key] = drift
+    return drift
 
 
 def _scores(batch: Batch, reward: str, examined: Floats, known: int) -> tuple[Floats, Floats]:
