@@ -493,15 +493,15 @@ def other_mass(cells: Cells, policies: Candidate, other: Candidate, target: Targ
     depth = policies.depth
     if target.model.over_lists:
         end = depth if cells.filled is None else cells.filled.shape[1]
-        mine, theirs = policies.lists, other.lists
-        starts = starts_of(mine.context, policies.batch.context_count)
-        alike = begin_alike(starts, mine.pairs, theirs.context, theirs.pairs[:, :end])
-        row, position = np.nonzero((alike >= 0) & (theirs.pairs[:, :end] != EMPTY))
+        first, second = policies.lists, other.lists
+        starts = starts_of(first.context, policies.batch.context_count)
+        alike = begin_alike(starts, first.pairs, second.context, second.pairs[:, :end])
+        row, position = np.nonzero((alike >= 0) & (second.pairs[:, :end] != EMPTY))
         if cells.filled is not None:
             row = np.flatnonzero(alike[:, end - 1] >= 0)
             position = np.full(len(row), end - 1)
-        key = mine.prefix[alike[row, position], position] * depth + position
-        mass = theirs.mass[row]
+        key = first.prefix[alike[row, position], position] * depth + position
+        mass = second.mass[row]
     else:
         slots = other.slots
         unit, position = np.nonzero(slots.mass > 0)

@@ -331,9 +331,9 @@ def minus(one: Errors, other: Errors) -> Errors:
     """The errors of a difference: what both have of a cluster is together."""
     return {
         kind: {
-            key: mine.get(key, 0.0) - other[kind].get(key, 0.0) for key in {**mine, **other[kind]}
+            key: first.get(key, 0.0) - other[kind].get(key, 0.0) for key in {**first, **other[kind]}
         }
-        for kind, mine in one.items()
+        for kind, first in one.items()
     }
 
 

@@ -274,7 +274,7 @@ class Estimates(Covariance):
         question: what was asked.
         shape: the columns of the log.
         strata: the parts of the answer.
-        found: sums over the log.
+        result: sums over the log.
         priors: the priors that were fitted.
     """
 
@@ -470,17 +470,17 @@ class Estimates(Covariance):
         if one.parts[0].target != two.parts[0].target:  # as alike as what shows
             return min(max(alike, -1.0), 1.0) * scale
         s, (a, b) = one.stratum.number, (one.columns[0], two.columns[0])
-        mine, theirs, both = (
+        first, second, both = (
             float(self.of_small_cells(s, i, j)[0, 0]) + self.of_shrinkage(s, i, j)
             for i, j in ((a, a), (b, b), (a, b))
         )
         if len(one.parts) > 1:  # as alike as their numerators
-            alike = both / math.sqrt(mine * theirs) if mine * theirs > 0 else 0.0
+            alike = both / math.sqrt(first * second) if first * second > 0 else 0.0
             alike = min(max(alike, -1.0), 1.0)
-            mine, theirs = (max(float(each.hidden[0, 0]), 0.0) for each in (one, two))
-            both = alike * math.sqrt(mine * theirs)
+            first, second = (max(float(each.hidden[0, 0]), 0.0) for each in (one, two))
+            both = alike * math.sqrt(first * second)
         # Their own difference hides mine + theirs − 2 both, whatever production hides.
-        apart = mine + theirs - 2 * both
+        apart = first + second - 2 * both
         return (own + other - (max(apart, 0.0) if self.partial(s) else apart)) / 2
 
     # --- refusals ---------------------------------------------------------------------------------

@@ -26,17 +26,17 @@ from foreclick.estimate.ladder import (
     cells_of,
     overlap,
     pairs_of,
-    voice_words,
+    used_words_of,
 )
 from foreclick.estimate.prior import log_rungs
 from foreclick.estimators import Ladder
 from foreclick.learn.above import (
     ALARM,
-    Company,
-    company,
+    RowSlots,
     leaks,
     learnt_stopping,
     reacts,
+    row_slots,
     stops,
     upper_strengths,
 )
@@ -124,21 +124,21 @@ def fit_prior(
         for batch, view, own in zip(batches, views, each, strict=True):
             batch.cache["draws", reward] = view.batch.cache["draws", reward] = own
     words = [candidate_words(view) for view in views]
-    c, voices = len(policies), [0]
+    c, distinct = len(policies), [0]
     for j in range(1, c):
-        if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in voices):
-            voices.append(j)
-    base = replace(base, voices=tuple(voices), earlier=earlier)
-    spoken = [voice_words(view, word, base) for view, word in zip(views, words, strict=True)]
+        if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in distinct):
+            distinct.append(j)
+    base = replace(base, distinct=tuple(distinct), earlier=earlier)
+    used_words = [used_words_of(view, word, base) for view, word in zip(views, words, strict=True)]
 
     def parts_at(fit: Prior) -> list[Pairs]:
         return [
             pairs_of(v.batch, word, fit, fit.taken(v.batch, v.known), keep=True)
-            for v, word in zip(views, spoken, strict=True)
+            for v, word in zip(views, used_words, strict=True)
         ]
 
     parts = parts_at(base)
-    theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(spoken[0]))))
+    theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(used_words[0]))))
     given = ladder.examination is not None
     theta, jacobian, _ = solved(parts, theta, given=given, close=1e-3, earlier=earlier)
     theta = strengths(parts_at(replace(base, share=base.few)), theta)
@@ -155,7 +155,7 @@ def fit_prior(
     shown = np.asarray(sum(overlap(view) for view in views))
     leaking = 0.0
     if base.dated:
-        leaking = leaks(parts, [word[voices] for word in words], theta)
+        leaking = leaks(parts, [word[distinct] for word in words], theta)
     return replace(
         base,
         theta=theta,
@@ -175,12 +175,12 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     variance = np.diag(production_covariance(batches, fit))[len(fit.theta.beta) :]
     pieces = []
     for batch in batches:
-        _, settled = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
+        _, rates_of_log = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
         context = batch.context_value[batch.pair_context]
         columns = {
             CONTEXT: batch.contexts.take(pa.array(context)),
             ITEM_1: batch.items.take(pa.array(batch.pair_item)),
-            N: pa.array(np.log(settled.alpha)),
+            N: pa.array(np.log(rates_of_log.alpha)),
         }
         pieces.append(pa.table(columns))
     table = pa.concat_tables(pieces)
@@ -282,8 +282,10 @@ def _of_production(
         for batch in batches
     ]
 
-    def slots_in(parts: list[Pairs]) -> list[Company]:
-        return [company(part, reward, unit, own) for part, own in zip(parts, prefixes, strict=True)]
+    def slots_in(parts: list[Pairs]) -> list[RowSlots]:
+        return [
+            row_slots(part, reward, unit, own) for part, own in zip(parts, prefixes, strict=True)
+        ]
 
     slots = slots_in(few)
     if ladder.stopping is not None:
@@ -310,7 +312,7 @@ def _parts(batches: Iterable[Batch], fit: Prior, share: float | None = None) -> 
 
 
 def _stopping(
-    fit: Prior, batches: Iterable[Batch], few: list[Pairs], slots: list[Company], *, given: bool
+    fit: Prior, batches: Iterable[Batch], few: list[Pairs], slots: list[RowSlots], *, given: bool
 ) -> Prior:
     """κ, learnt twice: the second time with rates that allow for it."""
     at_first = fit

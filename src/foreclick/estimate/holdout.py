@@ -446,12 +446,12 @@ def _by_hazard(
         there = np.append(keys, -1)[np.minimum(at, len(keys))] == wanted
         left = []
         for own in (entries.earned[a], entries.exposed[a]):
-            mine = np.where(there, np.append(own, 0.0)[np.minimum(at, len(keys))], 0.0)
+            hazard = np.where(there, np.append(own, 0.0)[np.minimum(at, len(keys))], 0.0)
             if cut.protocol.forward:
                 before = np.append(0.0, np.cumsum(own))
                 left.append(before[at] - before[entries.start[wanted // count]])
             else:
-                left.append(cut.training(mine, wanted // count, entries.by_cell(own)))
+                left.append(cut.training(hazard, wanted // count, entries.by_cell(own)))
         rates = np.zeros(atom.size)
         rates[shown] = ratio(*left)[number]
         worth = product_of(rates.reshape(atom.shape), target).total

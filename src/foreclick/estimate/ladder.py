@@ -252,9 +252,9 @@ def candidate_words(view: View) -> Floats:
     return words
 
 
-def voice_words(view: View, words: Floats, fit: Prior) -> Floats:
+def used_words_of(view: View, words: Floats, fit: Prior) -> Floats:
     """Shape (V, P + new, 2): the candidates' words that count; last, what earlier clicks say."""
-    used = words[list(fit.voices)]
+    used = words[list(fit.distinct)]
     if fit.earlier is None:
         return used
     return np.concatenate([used, _earlier_word(view, fit.earlier.rates, words.shape[1])[None]])

@@ -42,7 +42,7 @@ from foreclick.estimate.ladder import (
     places_of,
     slots_of,
     upper_rungs,
-    voice_words,
+    used_words_of,
 )
 from foreclick.learn.overlap import below
 from foreclick.learn.prior import (
@@ -81,7 +81,7 @@ SHRUNK = 0.03
 # --- rates of all pairs ---------------------------------------------------------------------------
 
 
-class Leaning(NamedTuple):
+class ItemPrior(NamedTuple):
     """The rates of all pairs of a batch, those that candidates show and the log never did too.
 
     Attributes:
@@ -101,19 +101,19 @@ class Leaning(NamedTuple):
     owner: Ints
 
 
-def _leaning(
+def _item_prior(
     view: View,
     fit: Prior,
     words: Floats,
-    spoken: Floats,
+    used_words: Floats,
     x: Floats,
     m0: Floats,
     item: Rung,
     level: Floats,
-) -> Leaning:
+) -> ItemPrior:
     """The rates of all pairs, of which β expects m0 by the words x.
 
-    `words` are those of all candidates, `spoken` those that x is made of.
+    `words` are those of all candidates, `used_words` those that x is made of.
     """
     batch = view.batch
     pairs, new = batch.pair_count, words.shape[1] - batch.pair_count
@@ -122,8 +122,8 @@ def _leaning(
     steep = max(float(fit.theta.beta[2]), 0.0)
     before = np.zeros(new, dtype=np.bool_)  # shown in earlier records, so neither deep nor outside
     if fit.earlier is not None:
-        before = spoken[-1, pairs:, 0] > 0
-    told, total = np.zeros((4, new)), np.zeros(new)
+        before = used_words[-1, pairs:, 0] > 0
+    totals, total = np.zeros((4, new)), np.zeros(new)
     for c, (likeness, member) in enumerate(zip(fit.alike, view.members, strict=True)):
         slots = member.slots
         fresh = slots.pair >= pairs
@@ -141,15 +141,15 @@ def _leaning(
         out, inside = beyond * any_, (1 - beyond) * deep
         good = any_ if likeness.outside else MUCH_BETTER * any_
         more = deep + most * (good - deep)
-        told[:, at] += listed * np.stack([gap, out, out + inside, more])
+        totals[:, at] += listed * np.stack([gap, out, out + inside, more])
         total[at] += listed
-    down, outside, m0[pairs:], most = ratio(told, total)
+    down, outside, m0[pairs:], most = ratio(totals, total)
     m = m0 * level[owner]
     alpha = m.copy()
     if pairs:
         alpha[:pairs] = (item.c + fit.theta.a) / (item.n + fit.theta.a / m[:pairs])
     lift = level[owner[pairs:]]
-    return Leaning(x, m0, alpha, steep * down, outside * lift, most * lift, owner)
+    return ItemPrior(x, m0, alpha, steep * down, outside * lift, most * lift, owner)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -160,18 +160,18 @@ class Standing(NamedTuple):
 
     Attributes:
         uppers: those that know a position, `item` and `context`.
-        settled: the rates of the log's pairs, `lean`: of all pairs.
+        log_rates: the rates of the log's pairs, `items`: of all pairs.
         known: shape (G,) each, by rung: the rates of the log's cells, and what was expected.
-        spoken: Shape (V, P + new, 2): the words that the rates lean on, beside production's.
+        used_words: Shape (V, P + new, 2): the words that the rates lean on, beside production's.
     """
 
     uppers: list[Rung]
     item: Rung
     context: Rung
-    settled: Rates
-    lean: Leaning
+    log_rates: Rates
+    items: ItemPrior
     known: list[tuple[Floats, Floats]]
-    spoken: Floats
+    used_words: Floats
 
 
 def log_rungs(batch: Batch, fit: Prior, expected: Floats) -> tuple[list[Rung], Rates]:
@@ -184,10 +184,10 @@ def log_rungs(batch: Batch, fit: Prior, expected: Floats) -> tuple[list[Rung], R
     """
     count, rungs = batch.context_count, upper_rungs(batch, fit)
     n, c = rungs[-1].climbed()
-    settled = rates(batch.pair_context, count, c, n, expected, fit.theta)
-    item = Rung(fit.theta.a / settled.m, n, c, batch.pair_context, count, expected)
+    log_rates = rates(batch.pair_context, count, c, n, expected, fit.theta)
+    item = Rung(fit.theta.a / log_rates.m, n, c, batch.pair_context, count, expected)
     context = Rung(fit.theta.t, *item.climbed(), np.zeros(count, dtype=np.int64), 1)
-    return [*rungs, item, context], settled
+    return [*rungs, item, context], log_rates
 
 
 def _standing(view: View, fit: Prior) -> Standing:
@@ -195,16 +195,16 @@ def _standing(view: View, fit: Prior) -> Standing:
     words, pairs = candidate_words(view), batch.pair_count
     never = np.zeros((words.shape[1] - pairs, 2))
     own = np.concatenate([production_words(batch), never])
-    spoken = voice_words(view, words, fit)
-    x = Words.of(spoken).columns(powers(own))
+    used_words = used_words_of(view, words, fit)
+    x = Words.of(used_words).columns(powers(own))
     m0 = expected_rates(x, fit.theta.beta)
-    (*rungs, item, context), settled = log_rungs(batch, fit, m0[:pairs].copy())
-    lean = _leaning(view, fit, words, spoken, x, m0, item, settled.level)
-    below, known = lean.alpha[:pairs], []
+    (*rungs, item, context), log_rates = log_rungs(batch, fit, m0[:pairs].copy())
+    items = _item_prior(view, fit, words, used_words, x, m0, item, log_rates.level)
+    below, known = items.alpha[:pairs], []
     for rung in reversed(rungs):
         known.append(rung.rates(below))
         below = known[-1][0]
-    return Standing(rungs, item, context, settled, lean, known[::-1], spoken)
+    return Standing(rungs, item, context, log_rates, items, known[::-1], used_words)
 
 
 def score_prior(
@@ -249,11 +249,11 @@ class _Scoring:
         self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
         self.cells = cells_of(batch, fit.top, fit.reward)
         self.standing = _standing(view, fit)
-        self.rungs, self.lean = self.standing.uppers, self.standing.lean
+        self.rungs, self.items = self.standing.uppers, self.standing.items
         self.rates = [rate for rate, _ in self.standing.known]
         depth = min(max(target.metric.depth for target in targets), view.policies.depth)
         self.slots = slots_of(view, depth, by_list=fit.top == "list")
-        self.paths = _paths(view, fit, self.rungs, self.rates, self.lean, self.slots)
+        self.paths = _paths(view, fit, self.rungs, self.rates, self.items, self.slots)
         self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
         self.width = len(targets) * view.count
         self.fresh = self.slots.pair >= self.pairs
@@ -281,7 +281,7 @@ class _Scoring:
             self.at_item += self._stopped(earned)
         self.earned = earned
         more = np.zeros(len(slots.pair))
-        most = ratio(self.lean.most, self.lean.alpha[self.pairs :])
+        most = ratio(self.items.most, self.items.alpha[self.pairs :])
         more[self.fresh] = np.maximum(most - 1, 0.0)[slots.pair[self.fresh] - self.pairs]
         facts = {
             "mass": h,
@@ -300,23 +300,23 @@ class _Scoring:
     def _pass_down(self, h: Floats, produced: Floats) -> list[Floats]:
         """Note what candidates take from each rung, less production; and which share that is."""
         slots, n, item = self.slots, self.standing.item.n, self.standing.item
-        left, reach, mine = np.ones(h.shape[1]), h, -produced
+        left, reach, less = np.ones(h.shape[1]), h, -produced
         sources: list[Floats] = []
         self.used: list[Floats] = []
         for rung, path in zip(self.rungs, self.paths, strict=True):
             size = int(max(path.cell.max(initial=-1) + 1, len(rung.n)))
             taken = group_sums(path.cell, reach, size)
-            taken[:, : len(rung.n)] += mine
+            taken[:, : len(rung.n)] += less
             self.used.append(taken)
             share = borrowed(path.n, rung.s)
             sources.append(left * (1 - share))
             left = left * share
             reach = reach * (share * path.exposed)
-            passed = mine * (borrowed(rung.n, rung.s) * rung.exposed)
-            mine = group_sums(rung.below, passed, rung.size)
-        self.at_item = group_sums(slots.pair, reach, len(self.lean.alpha))
-        self.at_item[:, : self.pairs] += mine
-        own = np.zeros(len(self.lean.alpha))
+            passed = less * (borrowed(rung.n, rung.s) * rung.exposed)
+            less = group_sums(rung.below, passed, rung.size)
+        self.at_item = group_sums(slots.pair, reach, len(self.items.alpha))
+        self.at_item[:, : self.pairs] += less
+        own = np.zeros(len(self.items.alpha))
         own[: self.pairs] = 1 - borrowed(n, item.s)
         own = own[slots.pair]
         fresh = self.fresh * left
@@ -326,8 +326,8 @@ class _Scoring:
     def _stopped(self, earned: Floats) -> Floats:
         """Shape (E, P + new): how far the rate of an item moves what is read below it."""
         batch, lists, slots = self.batch, self.view.policies.lists, self.slots
-        kappa, size = self.fit.stopping, len(self.lean.alpha)
-        lost = kappa / np.maximum(1 - kappa * np.clip(self.lean.alpha, 0, 1), FEWEST)
+        kappa, size = self.fit.stopping, len(self.items.alpha)
+        lost = kappa / np.maximum(1 - kappa * np.clip(self.items.alpha, 0, 1), FEWEST)
         lost = np.append(lost, 0.0)
 
         def lower(values: Floats, pairs: Ints) -> Floats:
@@ -359,10 +359,10 @@ class _Scoring:
         """Add how records move the columns, and which errors no record shows."""
         fit, batch, width = self.fit, self.batch, self.width
         taken = fit.taken(batch, self.view.known)
-        part = pairs_of(batch, self.standing.spoken, fit, taken)
+        part = pairs_of(batch, self.standing.used_words, fit, taken)
         factor, slope = self._of_items(scored, part.spans(fit.theta))
         factor, examined = self._of_uppers(scored, factor)
-        words = self.lean.x.shape[1]
+        words = self.items.x.shape[1]
         for place in range(1, batch.depth):
             here = np.flatnonzero(examined.position == place)
             slope[words + place - 1] = self._sums(examined.context[here], examined.moves[:, here])
@@ -382,42 +382,45 @@ class _Scoring:
 
     def _of_items(self, scored: Scored, spans: Floats) -> tuple[Floats, Floats]:
         """How far a click on each pair moves the columns, (E + N, P); and slopes, (N, E, X)."""
-        fit, lean, pairs, count = self.fit, self.lean, self.pairs, self.count
-        settled, context, n = self.standing.settled, self.standing.context, self.standing.item.n
-        a, t, new = fit.theta.a, fit.theta.t, len(lean.alpha) - pairs
-        every = np.zeros((self.width + len(fit.inverse), len(lean.alpha)))
+        fit, items, pairs, count = self.fit, self.items, self.pairs, self.count
+        log_rates, context, n = self.standing.log_rates, self.standing.context, self.standing.item.n
+        a, t, new = fit.theta.a, fit.theta.t, len(items.alpha) - pairs
+        every = np.zeros((self.width + len(fit.inverse), len(items.alpha)))
         every[: self.width] = self.at_item
         every[self.width :, :pairs] = -(spans @ fit.inverse.T).T
-        share, exposure = np.append(settled.lean, np.ones(new)), np.append(n, np.zeros(new))
-        m = lean.m0 * settled.level[lean.owner]
-        by_level = group_sums(lean.owner, every * (share * lean.alpha), count)  # by log L
-        of_level = by_level / (settled.level * (context.n + t))
-        passed = of_level[:, lean.owner] * exposure
-        scored.loose.append(Loose(lean.owner, (every - passed) * (share * m / np.sqrt(a))))
-        missed = np.sqrt(t) / (context.n + t) / settled.level
+        share, exposure = (
+            np.append(log_rates.prior_share, np.ones(new)),
+            np.append(n, np.zeros(new)),
+        )
+        m = items.m0 * log_rates.level[items.owner]
+        by_level = group_sums(items.owner, every * (share * items.alpha), count)  # by log L
+        of_level = by_level / (log_rates.level * (context.n + t))
+        passed = of_level[:, items.owner] * exposure
+        scored.loose.append(Loose(items.owner, (every - passed) * (share * m / np.sqrt(a))))
+        missed = np.sqrt(t) / (context.n + t) / log_rates.level
         scored.loose.append(Loose(np.arange(count), by_level * missed))
-        by_mean = (every * lean.alpha - passed * m)[: self.width] * share  # by log m
+        by_mean = (every * items.alpha - passed * m)[: self.width] * share  # by log m
         slope = np.zeros((len(fit.inverse), self.width, count if self.apart else 1))
         if self.apart:
-            for j, column in enumerate(lean.x.T):
-                slope[j] = group_sums(lean.owner, by_mean * column, count)
+            for j, column in enumerate(items.x.T):
+                slope[j] = group_sums(items.owner, by_mean * column, count)
         else:
-            slope[: lean.x.shape[1], :, 0] = (by_mean @ lean.x).T
-        factor = of_level[:, self.batch.pair_context] * settled.lean
-        return factor + every[:, :pairs] / (n + a / settled.m), slope
+            slope[: items.x.shape[1], :, 0] = (by_mean @ items.x).T
+        factor = of_level[:, self.batch.pair_context] * log_rates.prior_share
+        return factor + every[:, :pairs] / (n + a / log_rates.m), slope
 
     def _of_uppers(self, scored: Scored, factor: Floats) -> tuple[Floats, _Examined]:
         """How far a click on each of the top's cells moves the columns; and their examination."""
         examined = None
         for j in reversed(range(len(self.rungs))):
-            rung, mine, path = self.rungs[j], self.used[j], self.paths[j]
-            size, cells = len(rung.n), mine.shape[1]
+            rung, used, path = self.rungs[j], self.used[j], self.paths[j]
+            size, cells = len(rung.n), used.shape[1]
             share = borrowed(rung.n, rung.s)
             passed_on = factor[:, rung.below]
             # A rung without rates of its own hides nothing; its examination may matter.
             finite = np.isfinite(rung.s)
             slip = np.zeros((len(factor) if finite else self.width, cells))
-            slip[: self.width] = mine
+            slip[: self.width] = used
             slip[:, :size] -= passed_on[: len(slip)] * rung.n
             due, passes, where = np.zeros(cells), np.ones(cells), np.zeros(cells, dtype=np.int64)
             due[path.cell], due[:size] = path.expected, self.standing.known[j][1]
@@ -429,7 +432,7 @@ class _Scoring:
             if isinstance(rung.exposed, np.ndarray):
                 examined = self._examined(slip[: self.width] * (passes * due), where, path, size)
             factor = passed_on * share if finite else passed_on
-            factor[: self.width] += mine[:, :size] * own_weight(rung.n, rung.s)
+            factor[: self.width] += used[:, :size] * own_weight(rung.n, rung.s)
         assert examined is not None  # noqa: S101 - one rung is examined
         return factor, examined
 
@@ -439,7 +442,7 @@ class _Scoring:
         position[path.cell], position[:size] = slots.position, self.cells.one % batch.depth
         if kappa:
             lists = self.view.policies.lists.pairs
-            own = _stop_slope(self.lean.alpha, lists, kappa)[slots.listed, slots.position]
+            own = _stop_slope(self.items.alpha, lists, kappa)[slots.listed, slots.position]
             logged = _stop_slope(self.fit.attraction_of(batch), batch.lists, kappa).ravel()
             stops[path.cell], stops[:size] = own, logged[self.cells.one]
         return _Examined(moves, where, position, stops)
@@ -449,15 +452,17 @@ class _Scoring:
 
         The form of the prior, the factor of what was never shown, its depth, and κ.
         """
-        slots, lean, fit = self.slots, self.lean, self.fit
-        share = np.append(self.standing.settled.lean, np.ones(len(lean.alpha) - self.pairs))
-        leans = np.abs(self.at_item) * (lean.alpha * share)
+        slots, items, fit = self.slots, self.items, self.fit
+        share = np.append(
+            self.standing.log_rates.prior_share, np.ones(len(items.alpha) - self.pairs)
+        )
+        leaning = np.abs(self.at_item) * (items.alpha * share)
         at, out, deep = slots.pair[self.fresh] - self.pairs, *np.zeros((2, len(slots.pair)))
-        out[self.fresh] = ratio(lean.outside, lean.alpha[self.pairs :])[at]
-        deep[self.fresh] = lean.new_depth[at]
+        out[self.fresh] = ratio(items.outside, items.alpha[self.pairs :])[at]
+        deep[self.fresh] = items.new_depth[at]
         inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
         errors = [
-            FORM * self._sums(lean.owner, leans),
+            FORM * self._sums(items.owner, leaning),
             NEW_SD * self._sums(slots.context, inside),
             self._sums(slots.context, inside * deep) / 2,
             OUTSIDE_SD * self._sums(slots.context, self.earned * out),
@@ -504,7 +509,7 @@ def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:
     depth = min(max(target.metric.depth for target in targets), view.policies.depth)
     slots = slots_of(view, depth, by_list=True)
     rates_known = [rate for rate, _ in standing.known]
-    rate = _paths(view, fit, standing.uppers, rates_known, standing.lean, slots)[0].rate
+    rate = _paths(view, fit, standing.uppers, rates_known, standing.items, slots)[0].rate
     theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
     return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
 
@@ -518,16 +523,16 @@ def _owner_of(batch: Batch, rungs: list[Rung], j: int) -> Ints:
 
 
 def _paths(
-    view: View, fit: Prior, rungs: list[Rung], known: list[Floats], lean: Leaning, slots: Slots
+    view: View, fit: Prior, rungs: list[Rung], known: list[Floats], items: ItemPrior, slots: Slots
 ) -> list[Path]:
     """Where slots of candidates stand on each rung that knows a position."""
     by_list, k = fit.top == "list", slots.position
     e = padded(tuple(fit.theta.p), max(view.policies.depth, view.batch.depth))[k]
     if fit.stopping:
-        e = e * readers(lean.alpha, view.policies.lists.pairs, fit.stopping)[slots.listed, k]
+        e = e * readers(items.alpha, view.policies.lists.pairs, fit.stopping)[slots.listed, k]
     cells = cells_of(view.batch, fit.top, fit.reward)
     places = places_of(view, cells, slots, by_list=by_list)
-    return climbed_down(rungs, known, places, e, lean.alpha[slots.pair])
+    return climbed_down(rungs, known, places, e, items.alpha[slots.pair])
 
 
 def _stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:

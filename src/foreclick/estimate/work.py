@@ -507,5 +507,5 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         other = produced if view.count == 1 else value[1]
         parts.append((batch.context_n * used, value[0] * used, other * used))
     contexts = [b.contexts.take(pa.array(b.context_value)) for b in batches_of(tally)]
-    records, mine, theirs = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return pa.concat_arrays(contexts), records, mine, theirs
+    records, candidate, compared = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return pa.concat_arrays(contexts), records, candidate, compared

@@ -32,7 +32,7 @@ _STEPS, _CLOSE = 8, 1e-3
 _STRENGTHS: Floats = np.exp(np.linspace(0.0, 11.0, 23))
 
 
-class Company(NamedTuple):
+class RowSlots(NamedTuple):
     """The slots of the rows of a batch, S of them, with the cells that they belong to.
 
     Attributes:
@@ -50,7 +50,7 @@ class Company(NamedTuple):
     c: Floats
 
 
-def company(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Company:
+def row_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> RowSlots:
     """The slots of all rows; `prefix`, shape (L · K,), numbers the beginnings of lists."""
     of, batch = part.of, part.of.batch
     k = batch.depth
@@ -63,7 +63,7 @@ def company(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Compa
     if prefix is not None:
         listed = batch.row_list[row].astype(np.int64) * k + position
         finer = [prefix[listed].astype(np.int64), listed]
-    return Company(row, position, of.cell[row, position], finer, n, n * clicks[row, position])
+    return RowSlots(row, position, of.cell[row, position], finer, n, n * clicks[row, position])
 
 
 # --- strengths ------------------------------------------------------------------------------------
@@ -86,7 +86,10 @@ class _Entries(NamedTuple):
 
 
 def upper_strengths(
-    parts: Sequence[Pairs], slots: Sequence[Company], theta: Theta, reading: Sequence[Floats | None]
+    parts: Sequence[Pairs],
+    slots: Sequence[RowSlots],
+    theta: Theta,
+    reading: Sequence[Floats | None],
 ) -> tuple[float, ...]:
     """Strengths of the rungs that know a position, finest first; infinite for no rate of its own.
 
@@ -97,9 +100,9 @@ def upper_strengths(
         reading: Shape (L, K) by batch: the readers of each slot; None: all.
     """
     expected, chains = [], []
-    for part, company_, read in zip(parts, slots, reading, strict=True):
+    for part, row_slots_, read in zip(parts, slots, reading, strict=True):
         expected.append(_item_rates(part, theta))
-        chains.append(_chain(part, company_, theta, read))
+        chains.append(_chain(part, row_slots_, theta, read))
     fitted: list[float] = []
     for j in range(len(chains[0])):
         entries = [chain[j] for chain in chains]
@@ -146,7 +149,7 @@ def _item_rates(part: Pairs, theta: Theta) -> Floats:
 
 
 def _chain(
-    part: Pairs, at: Company, theta: Theta, reading: Floats | None
+    part: Pairs, at: RowSlots, theta: Theta, reading: Floats | None
 ) -> list[tuple[_Entries, Floats]]:
     """The rungs from "position" up: entries, and how much a record of each is examined."""
     of, batch = part.of, part.of.batch
@@ -191,7 +194,7 @@ def _entries(
 
 
 def learnt_stopping(
-    parts: Sequence[Pairs], slots: Sequence[Company], theta: Theta, start: float
+    parts: Sequence[Pairs], slots: Sequence[RowSlots], theta: Theta, start: float
 ) -> tuple[float, float]:
     """κ and its standard error: by Newton's steps in κ and in an examination of its own."""
     k, p, kappa, se = len(theta.p), theta.p, start, np.inf
@@ -233,7 +236,9 @@ def _surprise(values: Floats) -> float:
     return float(values.sum() / np.sqrt((values**2).sum() + 1e-300))
 
 
-def _read(depth: int, rows: int, at: Company, mu: Floats, stopping: float) -> tuple[Floats, Floats]:
+def _read(
+    depth: int, rows: int, at: RowSlots, mu: Floats, stopping: float
+) -> tuple[Floats, Floats]:
     """Shape (S,) each: the share of readers who get to a slot, and the slope of its logarithm."""
     wide = np.zeros((rows, depth))
     wide[at.row, at.position] = mu

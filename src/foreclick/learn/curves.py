@@ -171,9 +171,11 @@ def _sharp(curve: Examined) -> bool:
 
 def _better(one: Curves, other: Curves) -> bool:
     """Whether curves tell of more positions, or err less than half as much."""
-    told = [sum(int(e.places.identified.sum()) for e in each.values()) for each in (one, other)]
-    if told[0] != told[1]:
-        return told[0] > told[1]
+    identified = [
+        sum(int(e.places.identified.sum()) for e in each.values()) for each in (one, other)
+    ]
+    if identified[0] != identified[1]:
+        return identified[0] > identified[1]
     a, b = (np.nansum([np.nansum(_widest(e) ** 2) for e in each.values()]) for each in (one, other))
     return bool(a < b / _MUCH)
 

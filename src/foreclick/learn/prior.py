@@ -226,13 +226,13 @@ class Rates(NamedTuple):
 
     Attributes:
         exposure: Shape (P,): E.
-        m: Shape (P,): the prior's mean; `lean`: the share of α̂ that it is; `alpha`: α̂.
+        m: Shape (P,): the prior's mean; `prior_share`: the share of α̂ that it is; `alpha`: α̂.
         level: Shape (X,): L; `weight`: what log L is divided by.
     """
 
     exposure: Floats
     m: Floats
-    lean: Floats
+    prior_share: Floats
     alpha: Floats
     level: Floats
     weight: Floats
@@ -259,14 +259,14 @@ def rates(
     a, t = theta.a, theta.t
     level = np.ones(count)
     for _ in range(_LEVELS):
-        lean = 1 / (1 + exposure * expected * level[context] / a)
-        due = sums(context, lean * exposure * expected, count)
-        level = (sums(context, lean * clicks, count) + t) / (due + t)
+        prior_share = 1 / (1 + exposure * expected * level[context] / a)
+        due = sums(context, prior_share * exposure * expected, count)
+        level = (sums(context, prior_share * clicks, count) + t) / (due + t)
     m = expected * level[context]
-    lean = 1 / (1 + exposure * m / a)
+    prior_share = 1 / (1 + exposure * m / a)
     alpha = (clicks + a) / (exposure + a / m)
-    weight = sums(context, lean * exposure * m, count) + t * level
-    return Rates(exposure, m, lean, alpha, level, weight)
+    weight = sums(context, prior_share * exposure * m, count) + t * level
+    return Rates(exposure, m, prior_share, alpha, level, weight)
 
 
 def moved_rates(
@@ -284,7 +284,7 @@ def moved_rates(
     """
     from scipy import sparse  # noqa: PLC0415 - slow to import
 
-    share = (r.lean * r.m)[:, None]
+    share = (r.prior_share * r.m)[:, None]
     exposed = by_position[:, 1:] * theta.p[1:]
 
     one_each = np.ones(len(context)), context, np.arange(len(context) + 1)
@@ -294,9 +294,9 @@ def moved_rates(
         return np.asarray((np.asarray(contexts @ values) / r.weight[:, None])[context])
 
     moved = x - at_level(share * r.exposure[:, None] * x)
-    by_word = (r.alpha * r.lean)[:, None] * moved
+    by_word = (r.alpha * r.prior_share)[:, None] * moved
     fell = (r.alpha / (r.exposure + theta.a / r.m))[:, None] * exposed
-    by_place = -fell - (r.alpha * r.lean)[:, None] * at_level(share * exposed)
+    by_place = -fell - (r.alpha * r.prior_share)[:, None] * at_level(share * exposed)
     return np.hstack([by_word, by_place])
 
 
@@ -603,13 +603,14 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
         batch, e, m = of.batch, part.turn_e(theta), part.turn_m(theta)
         spare += r.alpha**2 @ (part.shown[0] @ theta.p**2), r.alpha @ r.exposure
         ripe = of.day >= of.days // 2 if of.dated else np.ones(len(e), dtype=np.bool_)
-        told = np.stack([part.turn_c, e, of.so_far(part.turn_c), of.so_far(e), m])
-        pairs.append(told[:, ripe])
-        lean, context = r.lean[of.pair], batch.pair_context[of.pair].astype(np.int64)
+        turns = np.stack([part.turn_c, e, of.so_far(part.turn_c), of.so_far(e), m])
+        pairs.append(turns[:, ripe])
+        prior_share, context = r.prior_share[of.pair], batch.pair_context[of.pair].astype(np.int64)
         # Turns of a context are in the order of pairs: bring those of a day together.
         days_of_contexts, at = numbered(context * of.days + of.day, batch.context_count * of.days)
         each = [
-            sums(at, values, len(days_of_contexts)) for values in (lean * part.turn_c, lean * e * m)
+            sums(at, values, len(days_of_contexts))
+            for values in (prior_share * part.turn_c, prior_share * e * m)
         ]
         owner = value_of_each(at, context)
         contexts.append(np.stack([*each, *(Seen.until(owner, one) for one in each)]))
@@ -670,7 +671,7 @@ class Prior:
         bare: for each candidate, coefficients of its own word alone.
         dated: whether periods say what came before what.
         share: of the contexts that the fit looked at; `few`: of those for strengths and κ.
-        voices: the candidates that say something that no one before them says.
+        distinct: the candidates whose words no one before them has.
         earlier: what records before the log say.
         base: what production alone says; `reacting`: z of its reacting to clicks; `leaking`: of a
             candidate's knowing them.
@@ -691,7 +692,7 @@ class Prior:
     dated: bool = True
     share: float = 1.0
     few: float = 1.0
-    voices: tuple[int, ...] = ()
+    distinct: tuple[int, ...] = ()
     earlier: Earlier | None = None
     base: Theta | None = None
     reacting: float = 0.0

@@ -107,7 +107,7 @@ class LadderRates:
         r = rates(owner, len(records), (c * lent).sum(axis=1), passed @ p, expected, theta)
         item_own = 1 / (r.exposure + theta.a / r.m)
         rate = descend(n, c, s, r.alpha[:, None] * p)
-        variance = r.alpha * item_own + (r.alpha * r.lean) ** 2 / r.weight[owner]
+        variance = r.alpha * item_own + (r.alpha * r.prior_share) ** 2 / r.weight[owner]
         variance = rate * weight + lent**2 * (variance[:, None] * p * p)
         by_item = np.where(r.exposure > 0, item_own, 0.0)
         step = np.where(n > 0, weight, 0.0) + lent * p * by_item[:, None]

@@ -209,7 +209,7 @@ def _graded(
     part = pairs_of(batch, none, fit, batch.context_n > 0)
     r, moves = part.rates(fit.theta), part.moves(fit.theta)
     variance = r.alpha / (r.exposure + fit.theta.a / r.m)
-    variance += (r.alpha * r.lean) ** 2 / r.weight[owner]
+    variance += (r.alpha * r.prior_share) ** 2 / r.weight[owner]
     variance += np.maximum(((moves @ shared) * moves).sum(axis=1), 0.0)
     rate, shape, tail = r.alpha * fit.unit, r.alpha**2 / variance, (1 - confidence) / 2
     low, high = (gammaincinv(shape, q) * rate / shape for q in (tail, 1 - tail))
