@@ -14,7 +14,7 @@ import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.errors import ReportError
 from foreclick.estimate.fitting import production_covariance, production_prior
-from foreclick.learn.prior import steps
+from foreclick.learn.words import steps
 
 # The same few sums in another order, and quantiles of two implementations.
 CURVE = (1.0, 0.5, 0.25)

@@ -41,18 +41,8 @@ from foreclick.learn.above import (
     upper_strengths,
 )
 from foreclick.learn.overlap import alike
-from foreclick.learn.prior import (
-    RIDGE,
-    Earlier,
-    Pairs,
-    Prior,
-    Theta,
-    expected_rates,
-    inverse_of,
-    production_expects,
-    solved,
-    strengths,
-)
+from foreclick.learn.prior import RIDGE, Earlier, Pairs, Prior, Theta, inverse_of, solved, strengths
+from foreclick.learn.words import expected_rates, production_expects
 from foreclick.logs import CONTEXT, N
 from foreclick.models import ClickModel
 from foreclick.policies import Policy

@@ -60,8 +60,9 @@ from foreclick.estimate.ladder import cells_of as ladder_cells
 from foreclick.estimate.prior import log_rungs
 from foreclick.estimate.weighted import product_of
 from foreclick.estimators import Estimator
-from foreclick.learn.prior import Prior, production_expects
+from foreclick.learn.prior import Prior
 from foreclick.learn.shrinkage import climb, descend
+from foreclick.learn.words import production_expects
 from foreclick.metrics import Metric
 from foreclick.progress import report_step
 from foreclick.question import Question, Target, check_clips

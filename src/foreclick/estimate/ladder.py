@@ -16,8 +16,9 @@ from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, padded, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimate.columns import View
-from foreclick.learn.prior import Pairs, Prior, production_words, seen, steps
+from foreclick.learn.prior import Pairs, Prior
 from foreclick.learn.shrinkage import borrowed, climb, descend
+from foreclick.learn.words import production_words, seen, steps
 from foreclick.logs import CONTEXT, ITEM, N
 from foreclick.policies.base import PolicyTable
 

@@ -45,18 +45,9 @@ from foreclick.estimate.ladder import (
     used_words_of,
 )
 from foreclick.learn.overlap import below
-from foreclick.learn.prior import (
-    Pairs,
-    Prior,
-    Rates,
-    Words,
-    by_row,
-    expected_rates,
-    powers,
-    production_words,
-    rates,
-)
-from foreclick.learn.shrinkage import FEWEST, borrowed, own_weight, readers
+from foreclick.learn.prior import Pairs, Prior, Rates, rates
+from foreclick.learn.shrinkage import FEWEST, borrowed, own_weight, readers, stop_slope
+from foreclick.learn.words import Words, by_row, expected_rates, powers, production_words
 from foreclick.question import Target
 
 MOST_OWN = 0.9
@@ -442,8 +433,8 @@ class _Scoring:
         position[path.cell], position[:size] = slots.position, self.cells.one % batch.depth
         if kappa:
             lists = self.view.policies.lists.pairs
-            own = _stop_slope(self.items.alpha, lists, kappa)[slots.listed, slots.position]
-            logged = _stop_slope(self.fit.attraction_of(batch), batch.lists, kappa).ravel()
+            own = stop_slope(self.items.alpha, lists, kappa)[slots.listed, slots.position]
+            logged = stop_slope(self.fit.attraction_of(batch), batch.lists, kappa).ravel()
             stops[path.cell], stops[:size] = own, logged[self.cells.one]
         return _Examined(moves, where, position, stops)
 
@@ -533,11 +524,3 @@ def _paths(
     cells = cells_of(view.batch, fit.top, fit.reward)
     places = places_of(view, cells, slots, by_list=by_list)
     return climbed_down(rungs, known, places, e, items.alpha[slots.pair])
-
-
-def _stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:
-    """Shape (L, K): by how much the logarithm of readers of a slot falls with κ."""
-    mu = np.append(np.clip(mu, 0, 1), 0.0)[shown[:, :-1]]
-    slope = np.zeros(shown.shape)
-    slope[:, 1:] = -np.cumsum(mu / np.maximum(1 - stopping * mu, FEWEST), axis=1)
-    return slope

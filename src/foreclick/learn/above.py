@@ -19,8 +19,9 @@ import numpy as np
 
 from foreclick.batches import Batch, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.learn.prior import Pairs, Seen, Theta, least, loss_of
+from foreclick.learn.prior import Pairs, Theta, least, loss_of
 from foreclick.learn.shrinkage import FEWEST
+from foreclick.learn.words import Seen
 
 GAIN = 4.0
 """By so much must a rung raise the logarithm of the likelihood."""

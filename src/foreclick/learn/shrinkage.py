@@ -65,3 +65,11 @@ def readers(mu: Floats, shown: Ints, stopping: float) -> Floats:
     # Nobody stops at nothing: `EMPTY` is the number of the last.
     np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=share[:, 1:])
     return share
+
+
+def stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:
+    """Shape (L, K): by how much the logarithm of readers of a slot falls with κ."""
+    mu = np.append(np.clip(mu, 0, 1), 0.0)[shown[:, :-1]]
+    slope = np.zeros(shown.shape)
+    slope[:, 1:] = -np.cumsum(mu / np.maximum(1 - stopping * mu, FEWEST), axis=1)
+    return slope

@@ -28,8 +28,9 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
-from foreclick.learn.prior import Prior, expected_rates, moved_rates, powers, rates, steps
+from foreclick.learn.prior import Prior, moved_rates, rates
 from foreclick.learn.shrinkage import borrowed, descend, own_weight
+from foreclick.learn.words import expected_rates, powers, steps
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.counts import ALL, Counts, fold_number
 from foreclick.optimization.solvers import Limits, assign, decode, marginals, program
