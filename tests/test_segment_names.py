@@ -36,7 +36,7 @@ def answers(log: fc.Log, name: str) -> list[Any]:
     asked: Any = {"metrics": "clicks@2", "by": name}
     evaluated = fc.evaluate(log, CANDIDATE, estimators=["ladder", "ip"], **asked)
     seen = fc.support(log, CANDIDATE, estimators=["list", "ip"], **asked)
-    results = (evaluated, seen, seen.weights, seen.contexts)
+    results = (evaluated, seen, seen.contexts)
     return [[tuple(row.values()) for row in result.rows] for result in results]
 
 
@@ -65,7 +65,6 @@ def test_names_that_results_have_are_refused():
     results = (
         fc.evaluate(log, CANDIDATE, **asked),
         support,
-        support.weights,
         support.contexts,
         fc.examination(log, by="device"),
     )

@@ -96,8 +96,7 @@ class Question:
         contexts: some contexts, each of which is a part of the answer, and the others together.
         clusters: whose records vary together, for the variance of the estimates: one kind, or
             periods and units; none for estimates alone.
-        top: how many of the largest weights and of the least covered contexts are named; 0: support
-            is not looked at.
+        top: how many of the least covered contexts are named; 0: support is not looked at.
         workers: how many processes work on a log that does not stay in memory.
         earlier: records before those of the log, which candidates were trained on.
     """

@@ -91,10 +91,7 @@ _PARTS: dict[type, dict[str, tuple[str, ...]]] = {
     Judgments: {"items": ("context", "item")},
     Optimized: {"contexts": ("context",)},
     fc.Report: dict.fromkeys(("models", "support", "contexts", "check", "backtest"), ()),
-    Support: {
-        "weights": ("estimator", "metric", "weight", "context", "cell"),
-        "contexts": ("estimator", "metric", "context"),
-    },
+    Support: {"contexts": ("estimator", "metric", "context")},
 }
 """The tables beside the rows of a result, and the columns that each is sorted by."""
 

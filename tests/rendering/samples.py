@@ -68,7 +68,8 @@ def evaluation(clips: Sequence[float] = (math.inf,), **changes: Any) -> fc.Evalu
         for name, value in {"list": 0.3, "ip": 0.5, "rctr": 0.4}.items()
         for clip in clips
     ]
-    return fc.Evaluation(tuple(rows), tuple(rows[0]))
+    by = tuple(column for column in changes if column not in VALUES)
+    return fc.Evaluation(tuple(rows), tuple(rows[0]), by=by)
 
 
 VALUES: dict[str, Any] = {"production": 0.4, "lift": 0.1, "covered": 0.5, "records": 90}

@@ -74,7 +74,7 @@ class TestEvaluation:
 
     def test_segments_are_rows_of_one_chart(self):
         one, other = evaluation(country="DE"), evaluation(country="NL")
-        result = fc.Evaluation(one.rows + other.rows, one.columns)
+        result = fc.Evaluation(one.rows + other.rows, one.columns, by=("country",))
         assert [row.name for row in rows_of(result).rows] == ["DE", "NL"]
         assert [part.title for part in result.plot().parts] == [
             "clicks@3 by country",

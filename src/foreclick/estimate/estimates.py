@@ -420,7 +420,7 @@ class Estimates(Covariance):
             else 0.0
             if largest is None
             else float(largest[at]),
-            detail=self._found.details.get(target),
+            least_covered=self._found.least_covered.get(target, ()),
             **column_sums,
         )
 

@@ -31,7 +31,7 @@ from foreclick.estimate.estimates import Estimates
 from foreclick.estimate.fitting import fit_prior, known_part, learnt_before
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.prior import prior_worth, score_prior
-from foreclick.estimate.sums import SupportDetail, support_details
+from foreclick.estimate.sums import Row, least_covered, most_uncovered
 from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
 from foreclick.learn.prior import Prior
 from foreclick.logs import CONTEXT, Shape
@@ -127,14 +127,14 @@ class BatchResult:
         shared: for each candidate, how many contexts it has in common with the batch.
         missing: contexts without an answer, by who has none: how many, and some of them.
         strange: by candidate, the log's items and its own; None if it shows one of the log's.
-        details: what is seen of the first candidate, by target.
+        least_covered: contexts with most of the first candidate's uncovered exposure, by target.
     """
 
     totals: Totals
     shared: Ints
     missing: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
     strange: dict[int, tuple[set[Any], set[Any]] | None] = field(default_factory=dict)
-    details: dict[Target, SupportDetail] = field(default_factory=dict)
+    least_covered: dict[Target, list[Row]] = field(default_factory=dict)
 
     def note_missing(self, who: str, batch: Batch, known: Bools) -> None:
         """Note the contexts of a batch that somebody has no answer for."""
@@ -144,8 +144,8 @@ class BatchResult:
             some = some + [batch.contexts[int(v)].as_py() for v in values[:_EXAMPLES]]
             self.missing[who] = before + len(values), some[:_EXAMPLES]
 
-    def merge(self, other: BatchResult) -> None:
-        """What later contexts add too."""
+    def merge(self, other: BatchResult, top: int) -> None:
+        """What later contexts add too; `top` contexts are named of those that are covered least."""
         self.totals.merge(other.totals)
         self.shared = self.shared + other.shared
         for who, (count, some) in other.missing.items():
@@ -155,10 +155,9 @@ class BatchResult:
             ours = self.strange[c]
             both = ours and theirs and (ours[0] | theirs[0], ours[1] | theirs[1])
             self.strange[c] = both or None
-        for target, detail in other.details.items():
-            self.details[target] = (
-                self.details[target] + detail if target in self.details else detail
-            )
+        for target, rows in other.least_covered.items():
+            every = [*self.least_covered.get(target, []), *rows]
+            self.least_covered[target] = most_uncovered(every, top)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +190,7 @@ class BatchWork:
             blocks[-1].cache.update(batch.drawn(*ends))
         first, *others = map(self._block, blocks)
         for other in others:
-            first.merge(other)
+            first.merge(other, self.question.top)
         return first
 
     def _block(self, whole: Batch) -> BatchResult:
@@ -355,7 +354,7 @@ class BatchWork:
             )
             add_hidden(totals, number, cells, q.clusters, entries, dated=dated)
             if q.top:
-                result.details.update(support_details(cells, view, q.top))
+                result.least_covered.update(least_covered(cells, view, q.top))
             worth = lambda c: list_worth(cells, view, c)  # noqa: E731
         for c in view.sampled if q.clusters else ():
             totals.add((number, "sample", c), sampled_errors(view, c, worth(c)))
@@ -454,7 +453,7 @@ def estimate(tally: Tally, question: Question) -> Estimates:
         if result is None:
             result = part
         else:
-            result.merge(part)
+            result.merge(part, question.top)
     if result is None:
         raise ValueError("a log without records")
     for number, fit in enumerate(work.ladders):

@@ -87,11 +87,15 @@ class Evaluation(Result):
     by: tuple[str, ...] = ()
     whole: tuple[Mapping[str, Value], ...] = ()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.answering and self.rows:
+            object.__setattr__(self, "answering", answering_of(self["estimator"]))
+
     @property
     def headline(self) -> Headline:
         """The answer by one estimator, and whether the others agree."""
-        rows, by, whole = self.rows, self.by, self.whole
-        answering = self.answering or answering_of(self["estimator"])
+        rows, by, whole, answering = self.rows, self.by, self.whole, self.answering
         confidence = self.evidence[0].confidence if self.evidence else None
         estimators: dict[str, list[Row]] = {}
         for row in rows:
@@ -142,11 +146,10 @@ class Evaluation(Result):
             >>> e.metrics()["clicks_at_1/production"]
             1.0
         """
-        answering = self.answering or answering_of(self["estimator"])
         clips, numbers = set(self["clip"]), {}
         for row in self.rows:
             parts = [str(row["metric"]).replace("@", "_at_").replace("/", "_per_")]
-            parts += [] if row["estimator"] == answering else [str(row["estimator"])]
+            parts += [] if row["estimator"] == self.answering else [str(row["estimator"])]
             parts += [f"clip_{row['clip']:g}"] if len(clips) > 1 else []
             parts += [f"{name}_{row[name]}" for name in self.by]
             # The characters that every tracker takes: of others MLflow refuses the key.

@@ -20,7 +20,7 @@ from foreclick.tallies.base import settle
 from foreclick.words import number_of
 
 LATTICE = ("list", "prefix", "ip", "item")  # from the cells that are hardest to have seen
-TOP = 10  # so many weights and contexts are named
+TOP = 10  # so many contexts are named
 _SHOWN = {
     "list": "the same list",
     "prefix": "the item below the same others",
@@ -56,14 +56,11 @@ class Support(Result):
     `lowest` and `highest` are no sampling interval: with any number of records they stay apart.
 
     Attributes:
-        weights: the cells with the largest weights, with their context, the candidate's exposure of
-            them, the records that show them, and their share of Σ E W², of which `ess` is made.
         contexts: the contexts with most of the exposure that was never shown, with their records,
             the share of their exposure that is covered, and their share of what is not.
         by: the segments that it is split by.
     """
 
-    weights: Result = field(default_factory=lambda: Result((), ()))
     contexts: Result = field(default_factory=lambda: Result((), ()))
     by: tuple[str, ...] = ()
 
@@ -144,13 +141,11 @@ def support(
     )
     estimates = estimate(tally, replace(question, top=TOP))
     rows = [_row(one) for one in estimates.of_candidate(0)]
-    whole = estimates.of_candidate(0, whole=True)
     return Support(
         tuple(rows),
         tuple(rows[0]),
         tuple(notes + assumed + _notes(rows)),
-        weights=_named(whole, "largest_weights", "context cell weight exposure records share"),
-        contexts=_named(whole, "least_covered", "context records covered share"),
+        contexts=_least_covered(estimates.of_candidate(0, whole=True)),
         by=tuple(segments),
     )
 
@@ -180,21 +175,16 @@ def _row(one: Estimate) -> dict[str, Value]:
     }
 
 
-def _named(estimates: Sequence[Estimate], which: str, columns: str) -> Result:
-    """The cells or contexts that are named, of all estimators and metrics of the whole log."""
+def _least_covered(estimates: Sequence[Estimate]) -> Result:
+    """The contexts with most of what was never shown, of all estimators and metrics."""
     rows = []
     for one in estimates:
         part = one.parts[0]
-        if part.detail is None or part.covered <= 0:
-            continue
-        adds, total = "uncovered", part.mass - part.covered
-        if which == "largest_weights":
-            adds, total = "squared", part.squared
-        for each in getattr(part.detail, which):
+        for each in part.least_covered if part.covered > 0 else ():
             row = {"estimator": one.estimator, "metric": one.metric.name, **each}
-            row["share"] = row.pop(adds) / total if total else None
+            row["share"] = row.pop("uncovered") / (part.mass - part.covered)
             rows.append(row)
-    return Result(tuple(rows), ("estimator", "metric", *columns.split()))
+    return Result(tuple(rows), ("estimator", "metric", "context", "records", "covered", "share"))
 
 
 def _notes(rows: list[dict[str, Value]]) -> list[str]:

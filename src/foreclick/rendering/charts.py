@@ -8,7 +8,7 @@ from typing import Any
 from foreclick.errors import ReportError
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import Replay, test_name
-from foreclick.questions.answers import Evaluation, answering_of, is_blind
+from foreclick.questions.answers import Evaluation, is_blind
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.examination import Examination
@@ -19,7 +19,6 @@ from foreclick.rendering.wording import (
     change_of,
     metric_words,
     per_list,
-    segments_of,
     with_interval,
     words,
 )
@@ -52,10 +51,9 @@ def charts_of(result: Result) -> list[RowChart | LineChart]:
 
 def evaluation(result: Evaluation) -> list[RowChart]:
     """Each metric by every estimator beside production, or by segment."""
-    if segments_of(result):
+    if result.by:
         return segments(result)
-    answer = result.answering or answering_of(result["estimator"])
-    return [estimates(m, rows, answer) for m, rows in _by_metric(result.rows)]
+    return [estimates(m, rows, result.answering) for m, rows in _by_metric(result.rows)]
 
 
 def estimates(metric: str, rows: Sequence[Record], answer: str) -> RowChart:
@@ -87,17 +85,16 @@ def estimates(metric: str, rows: Sequence[Record], answer: str) -> RowChart:
 
 def segments(result: Evaluation) -> list[RowChart]:
     """The change in every segment by the estimator that answers, all on one scale."""
-    by, charts = segments_of(result), []
-    answer = result.answering or answering_of(result["estimator"])
+    charts = []
     for metric, rows in _by_metric(result.rows):
-        parts = [row for row in rows if row["estimator"] == answer]
+        parts = [row for row in rows if row["estimator"] == result.answering]
         parts = [row for row in parts if row["clip"] == parts[0]["clip"]]
         largest = sorted(parts, key=lambda row: -float(row["records"] or 0))[:_MOST_SEGMENTS]
         shown = [row for row in parts if row in largest]
         relative = all(row.get("lift") is not None for row in shown if not is_blind(row))
         column, drawn = "lift" if relative else "change", []
         for row in shown:
-            name = " · ".join(words(one, row[one]) for one in by)
+            name = " · ".join(words(one, row[one]) for one in result.by)
             records = (words("records", row["records"]), "")
             if is_blind(row) or row[column] is None:
                 drawn.append(Row(name, "", [("–", ""), records, ("", "")]))
@@ -106,10 +103,10 @@ def segments(result: Evaluation) -> list[RowChart]:
             change = with_interval(column, row[column], low, high)
             cells = [change, records, (str(row.get("verdict") or ""), "")]
             drawn.append(Row(name, "", cells, [Span(row[column], low, high)]))
-        title = f"{metric} by {' and '.join(by)}"
+        title = f"{metric} by {' and '.join(result.by)}"
         if len(shown) < len(parts):
             title += f": the {len(shown)} largest of {len(parts):,} segments"
-        head = (" · ".join(by), "change", "Change", "Records", "Verdict")
+        head = (" · ".join(result.by), "change", "Change", "Records", "Verdict")
         charts.append(RowChart(title, head, drawn, [(0.0, "level")], percent=relative))
     return charts
 

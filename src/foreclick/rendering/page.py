@@ -13,10 +13,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from foreclick.questions.answers import Evaluation, answering_of
+from foreclick.questions.answers import Evaluation
 from foreclick.questions.report import Report
 from foreclick.rendering import charts, drawing, wording
-from foreclick.rendering.wording import segments_of, words
+from foreclick.rendering.wording import words
 from foreclick.results import Result, format_value
 from foreclick.results.text import side_of
 from foreclick.secrets import printable
@@ -93,15 +93,14 @@ def _table(result: Result) -> dict[str, object]:
 def report_page(report: Report) -> str:
     """A report as a page that needs no other file."""
     evaluated, models, contexts = report.evaluation, report.models, report.contexts
-    by, chosen = segments_of(evaluated), wording.answers(evaluated)
-    answer = str(evaluated.answering or answering_of(evaluated["estimator"]))
+    by, chosen = evaluated.by, wording.answers(evaluated)
     split = evaluated if by else report.segments
     row = next(iter(chosen.values()))
     others = []
     if models is not None and set(models["estimator"]) > set(evaluated["estimator"]):
         for metric in chosen:
             rows = [one for one in models.rows if one["metric"] == metric]
-            others.append(charts.estimates(metric, rows, answer))
+            others.append(charts.estimates(metric, rows, evaluated.answering))
     facts = () if report.check is None else report.check.rows
     off = None
     if report.backtest is not None:
@@ -127,7 +126,7 @@ def report_page(report: Report) -> str:
         cards={} if by else chosen,
         charts=[] if by else charts.evaluation(evaluated),
         parts=charts.segments(split) if split else [],
-        by=segments_of(split) if split else (),
+        by=split.by if split else (),
         tests=[] if report.past is None else charts.replay(report.past)[:1],
         changes=changes,
         others=others,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from foreclick.questions import verdicts
-from foreclick.questions.answers import Evaluation, answering_of, is_blind
+from foreclick.questions.answers import Evaluation, is_blind
 from foreclick.questions.report import Report
 from foreclick.results import Value, format_value
 
@@ -51,18 +51,11 @@ def with_interval(column: str, value: Value, low: Value, high: Value) -> tuple[s
     return words(column, value), span_words(column, low, high)
 
 
-def segments_of(evaluation: Evaluation) -> tuple[str, ...]:
-    """The columns that an evaluation is split by."""
-    names = evaluation.columns
-    return names[names.index("clip") + 1 : names.index("value")]
-
-
 def answers(evaluation: Evaluation) -> dict[str, Row]:
     """By metric, the first row of the estimator that answers."""
-    chosen = evaluation.answering or answering_of(evaluation["estimator"])
     rows: dict[str, Row] = {}
     for row in evaluation.rows:
-        if row["estimator"] == chosen:
+        if row["estimator"] == evaluation.answering:
             rows.setdefault(str(row["metric"]), row)
     return rows
 
@@ -112,7 +105,7 @@ def per_list(metric: str) -> str:
 
 def verdict(report: Report) -> tuple[str, str]:
     """The verdict on the first metric, and a sentence that says it; empty if there is none."""
-    if segments_of(report.evaluation):
+    if report.evaluation.by:
         return "", ""
     metric, row = next(iter(answers(report.evaluation).items()))
     word = str(row.get("verdict") or "")
