@@ -5,7 +5,7 @@
 
 `same` compares the tally and its answers on the cluster with those of DuckDB; `killed` does so,
 too, and kills a worker in the middle of a tally, twice (once if there are few records); `kept`
-evaluates a tally that stays in the cluster against one that came home, and kills a worker in the
+evaluates a tally that stays in the cluster against one that were copied, and kills a worker in the
 middle of that;
 `timed` measures the tally against the same work in Spark SQL written by hand, in turn.
 """
@@ -169,7 +169,7 @@ def ours(spark: Any, path: Path) -> int:
     engine, found = log.engine, int(fc.tally(log).row_count())
     del log
     gc.collect()
-    engine.sweep()  # so that the tally does not take memory from what comes next
+    engine.drop_unused()  # so that the tally does not take memory from what comes next
     return found
 
 

@@ -70,9 +70,9 @@ class Engine:
     loaded: list[str] = dataclasses.field(default_factory=list)
 
     @property
-    def workplace(self) -> engines.Engine:
+    def scratch_engine(self) -> engines.Engine:
         """Where foreclick keeps what it tallies there: the engine itself, or DuckDB here."""
-        return engines.engine_of(self.connection).workplace
+        return engines.engine_of(self.connection).scratch_engine
 
     def load(self, table: Frame) -> ir.Table:
         """A new table of this engine, with the rows and the types of `table`."""

@@ -14,6 +14,6 @@ def in_batches(tally: fc.Tally, slots: int) -> fc.Tally:
 
     Whatever is asked of it goes through these batches, wherever `batches_of` is called.
     """
-    found = replace(tally, learnt={})
-    found.learnt[_key(found)] = Batches(found, slots)
+    found = replace(tally, cache={})
+    found.cache[_key(found)] = Batches(found, slots)
     return found

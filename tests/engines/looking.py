@@ -38,7 +38,7 @@ ODD = [
 def kept(engine, step="foreclick_"):
     """The names of what foreclick keeps in the engine."""
     connection = engine.connection
-    engine_of(connection).sweep()  # what nobody needs is dropped before the next statement
+    engine_of(connection).drop_unused()  # what nobody needs is dropped before the next statement
     if engine.name == "spark":
         # The catalog's own list needs compiled code, which the tests' session does without.
         names = connection._session.sql("SHOW TABLES").toArrow()["tableName"].to_pylist()

@@ -19,5 +19,5 @@ def test_the_tally_is_the_same_to_the_last_bit(spark_client, log):
     session = there.engine.connection
     del there
     gc.collect()
-    engine_of(session).sweep()
+    engine_of(session).drop_unused()
     assert spark_client.catalog.listTables() == []

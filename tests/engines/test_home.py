@@ -7,7 +7,7 @@ import pytest
 import foreclick as fc
 from foreclick.engines import default_engine
 from foreclick.engines.duckdb import DuckDB
-from foreclick.tallies import settle
+from foreclick.tallies import local_tally
 
 LOG = pa.table(
     {
@@ -37,21 +37,21 @@ def log():
 
 
 def test_rows_come_home_once_and_every_question_says_so(log):
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     assert tally.engine is default_engine()
     assert notes == [
-        f"The log was tallied in duckdb; the {tally.row_count()} rows of its tally came home."
+        f"The log was tallied in duckdb; the {tally.row_count()} rows of its tally were copied."
     ]
     here = fc.tally(fc.read_log(LOG, period="day"))
     assert tally.to_arrow().equals(here.to_arrow())
-    assert settle(here) == (here, [])
+    assert local_tally(here) == (here, [])
     before = log.engine.fetched
-    assert settle(log)[0] is settle(fc.tally(log))[0] is tally
+    assert local_tally(log)[0] is local_tally(fc.tally(log))[0] is tally
     for answer in (
         fc.evaluate(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
         fc.backtest(log, estimators="ip"),
         fc.support(log, CANDIDATE, estimators="ip", metrics="clicks@2"),
         fc.compare(log, {"a": CANDIDATE}, estimators="ip", metrics="clicks@2"),
     ):
-        assert sum("came home" in note for note in answer.notes) == 1
+        assert sum("were copied" in note for note in answer.notes) == 1
     assert log.engine.fetched == before

@@ -27,7 +27,7 @@ ELSEWHERE = pytest.mark.parametrize(
 @pytest.mark.parametrize("log", LOGS, ids=str)
 def test_the_tally_is_the_same_to_the_last_bit(engine, log):
     there = fc.read_log(engine.load(log.table), **log.roles)
-    assert fc.tally(there).engine == engine.workplace
+    assert fc.tally(there).engine == engine.scratch_engine
     assert_same_tally(there, log)
 
 

@@ -171,7 +171,7 @@ def test_a_table_of_an_engine_is_read_where_it_lives(engine):
     source = engine.load(table())
     log = fc.read_log(source.filter(source.context.notnull()))
     assert log.source == engine_of(engine.connection)
-    assert log.engine == log.stored.engine == engine.workplace
+    assert log.engine == log.stored.engine == engine.scratch_engine
     assert counted(log) == reference()
 
 

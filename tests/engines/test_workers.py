@@ -52,7 +52,7 @@ def test_two_processes_answer_as_one_does(table: pa.Table, monkeypatch: pytest.M
     alone = fc.evaluate(fc.read_log(table, **ROLES), candidate(), **asked).to_dicts()
     monkeypatch.setattr(source, "KEPT_SLOTS", 0)
     tally = fc.tally(fc.read_log(table, **ROLES))
-    tally.learnt[source._key(tally)] = source.Batches(tally, slots=100)
+    tally.cache[source._key(tally)] = source.Batches(tally, slots=100)
     fc.settings(workers=2)
     try:
         found = fc.evaluate(tally, candidate(), **asked).to_dicts()

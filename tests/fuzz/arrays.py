@@ -59,7 +59,7 @@ def tally_of(
     table = sorted_table(case, shape, times)
     tally = fc.Tally(default_engine(), shape, _nothing(shape), {}, 0)
     limit = max(slots // shape.depth, 1)
-    tally.learnt[_key(tally)] = Batches(tally, slots, source=_Sorted(table, shape, limit, chunk))
+    tally.cache[_key(tally)] = Batches(tally, slots, source=_Sorted(table, shape, limit, chunk))
     return tally
 
 

@@ -14,7 +14,7 @@ from foreclick.estimators import LearntCurve, parse_estimators
 from foreclick.learn.curves import with_curves
 from foreclick.metrics import parse_any
 from foreclick.question import Question
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import local_tally
 
 CONTEXTS, ITEMS, K, DAYS = 8, 5, 4, 7
 P = np.array([1.0, 0.8, 0.7, 0.6])
@@ -61,7 +61,9 @@ def stuck():
 
 def learnt(log, metrics="dcg@4", estimators="pbm"):
     """The curve that `pbm` takes, and the notes."""
-    (by,), notes = with_curves(settle(log)[0], parse_estimators(estimators), parse_any(metrics))
+    (by,), notes = with_curves(
+        local_tally(log)[0], parse_estimators(estimators), parse_any(metrics)
+    )
     return by.model.examination, notes
 
 
@@ -105,7 +107,7 @@ def asked(log, estimator, metric, clusters=(), policy=TURNED, logging=None):
     question = Question(
         [policy], [estimator], parse_any(metric), clusters=clusters, loggings=[logging]
     )
-    return estimate(settle(log)[0], question).of_candidate()[0]
+    return estimate(local_tally(log)[0], question).of_candidate()[0]
 
 
 @pytest.mark.parametrize(

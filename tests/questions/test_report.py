@@ -13,7 +13,7 @@ from foreclick.metrics import Metric
 from foreclick.policies import as_policy
 from foreclick.question import Question
 from foreclick.questions.report import context_changes
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import local_tally
 
 
 def rows(days: int = 6, a_day: int = 30) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def test_every_part_is_that_of_its_verb(log, report):
 
 @pytest.mark.parametrize("estimator", ["ladder", "ip", "item"])
 def test_all_contexts_add_up_to_the_change(log, estimator):
-    counted, _ = settle(log)
+    counted, _ = local_tally(log)
     question = Question([as_policy(CANDIDATE)], parse_estimators(estimator), [Metric("dcg@2")])
     found = context_changes(counted, question, 3, 0.95)
     change = fc.evaluate(log, CANDIDATE, metrics="dcg@2", estimators=estimator)["change"][0]

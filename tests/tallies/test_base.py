@@ -52,7 +52,7 @@ def test_halves_add_up_to_the_whole_exactly(engine):
     both = first + second
     whole = fc.tally(fc.read_log(table, **ROLES))  # in the DuckDB of this process
     assert both.to_arrow().equals(whole.to_arrow())
-    assert both.engine == engine.workplace
+    assert both.engine == engine.scratch_engine
     schema = both.to_arrow().schema
     assert schema.field("n").type == schema.field("item_4").type == pa.int64()
     assert schema.field("clicks_1").type == schema.field("orders_2").type == pa.int64()
@@ -173,7 +173,7 @@ def test_the_tables_go_with_the_tally(engine):
     log = fc.read_log(source)
     tally = fc.tally(log)
     both = tally + tally
-    keeps = engine.workplace.far or engine.name == "duckdb"  # else the tally is here
+    keeps = engine.scratch_engine.far or engine.name == "duckdb"  # else the tally is here
     assert len(kept(engine)) == len(before) + 2 * keeps
     del log  # its tally still stands on its table
     gc.collect()

@@ -35,7 +35,7 @@ def path(tally, tmp_path):
 def held() -> dict[str, int]:
     """What this process holds; memory in MB."""
     gc.collect()
-    default_engine().sweep()
+    default_engine().drop_unused()
     con = default_engine().connection
     views = con.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
     tables = con.execute("SELECT count(*) FROM duckdb_tables()").fetchall()

@@ -141,9 +141,9 @@ class Batches:
 def batches_of(tally: Tally) -> Batches:
     """The batches of a tally, which stay with it."""
     key = _key(tally)
-    if key not in tally.learnt:
-        tally.learnt[key] = Batches(tally)
-    return tally.learnt[key]  # type: ignore[no-any-return]
+    if key not in tally.cache:
+        tally.cache[key] = Batches(tally)
+    return tally.cache[key]  # type: ignore[no-any-return]
 
 
 def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
@@ -157,8 +157,8 @@ def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
         source: the batches.
         keep: rows times positions up to which they stay in memory.
     """
-    other = replace(tally, engine=engine, files=(), learnt=dict(tally.learnt))
-    other.learnt[_key(other)] = Batches(other, source=source, keep=keep)
+    other = replace(tally, engine=engine, files=(), cache=dict(tally.cache))
+    other.cache[_key(other)] = Batches(other, source=source, keep=keep)
     return other
 
 

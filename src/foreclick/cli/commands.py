@@ -95,8 +95,8 @@ def report(files: list[str], options: Options) -> Result:
 
     _needed_output(options)
     log, candidate = read_log_and_candidate(options, files)
-    asked = _with_past(options, "metrics by missing confidence min_effect guardrails title")
-    result = fc.report(log, candidate, backtest=not options.no_backtest, **asked)
+    arguments = _with_past(options, "metrics by missing confidence min_effect guardrails title")
+    result = fc.report(log, candidate, backtest=not options.no_backtest, **arguments)
     line = "Command", f"foreclick {shlex.join(map(masked, typed))}"
     return replace(result, made=(*result.made, line))
 
@@ -126,13 +126,15 @@ def compare(files: list[str], options: Options) -> Result:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise SourceError(f"two candidates are called {twice!r}. Give each a name of its own.")
-    asked = {name: value for name, (value,) in given(options, "metrics estimators").items()}
+    arguments = {name: value for name, (value,) in given(options, "metrics estimators").items()}
     report_step("Reading the candidates")
     candidates = {name: read_candidate(path, options, files) for name, path in pairs}
     report_step("Reading the log")
     log = read_log(options, files)
     report_step("Comparing")
-    return fc.compare(log, candidates, **asked, **given(options, "missing confidence min_effect"))
+    return fc.compare(
+        log, candidates, **arguments, **given(options, "missing confidence min_effect")
+    )
 
 
 @command(
@@ -217,15 +219,18 @@ def _refuse_several(options: Options, why: str) -> None:
 
 def _with_past(options: Options, names: str) -> dict[str, Any]:
     """Options of an evaluation, with the errors of past A/B tests if there is a file of them."""
-    asked = given(options, names)
-    asked.pop("replay", None)
+    arguments = given(options, names)
+    arguments.pop("replay", None)
     if options.replay is None:
-        return asked
+        return arguments
     tests = fc.read_tally(options.replay)
     test = "experiment" if "experiment" in tests.shape.segments else None
-    metrics = [*asked.get("metrics", OPTIONS["metrics"].default), *asked.get("guardrails", ())]
+    metrics = [
+        *arguments.get("metrics", OPTIONS["metrics"].default),
+        *arguments.get("guardrails", ()),
+    ]
     past = fc.replay(tests, experiment=test, metrics=metrics)
-    return asked | {"confidence": fc.Confidence(asked.get("confidence", 0.95), past=past)}
+    return arguments | {"confidence": fc.Confidence(arguments.get("confidence", 0.95), past=past)}
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -302,8 +307,8 @@ def optimize(files: list[str], options: Options) -> Result:
     report_step("Reading the log")
     log = read_log(options, files)
     fc.settings(workers=os.cpu_count() or 1)
-    asked = given(options, f"metrics estimators {_OPTIMIZE}") | read_constraints(options)
-    best = fc.optimize(log, **asked)
+    arguments = given(options, f"metrics estimators {_OPTIMIZE}") | read_constraints(options)
+    best = fc.optimize(log, **arguments)
     report_step(f"Writing {Path(targets[0]).name}")
     best.write(targets[0])
     if options.contexts is not None:

@@ -128,7 +128,7 @@ class Table:
         groups = ", ".join(value.text for value in keys.values())
         return self.made({**keys, **sums}, f"{rest} GROUP BY {groups}")
 
-    def asked(self, columns: Mapping[str, Value], rest: str = "") -> dict[str, Any]:
+    def aggregate(self, columns: Mapping[str, Value], rest: str = "") -> dict[str, Any]:
         """The one row that aggregates give."""
         return self.made(columns, rest).to_pylist()[0]
 
@@ -230,7 +230,7 @@ class Engine:
         return SPELLINGS[self.dialect]
 
     @property
-    def workplace(self) -> Engine:
+    def scratch_engine(self) -> Engine:
         """Where `keep` and `show` put tables: here, or at home."""
         if self.keeps:
             return self
@@ -270,14 +270,14 @@ class Engine:
                 yield _cast(batch, table.kinds)
 
     def keep(self, step: str, table: Table) -> Table:
-        """The rows of a table, computed once and kept in `workplace`; the name says the step."""
+        """The rows of a table, computed once and kept in `scratch_engine`, named by the step."""
         sql = f"SELECT * FROM {table.rows} AS s"
         with self.explained(sql, step):
-            return self.workplace.spooled(table.kinds, self.batches(table))
+            return self.scratch_engine.spooled(table.kinds, self.batches(table))
 
     def show(self, table: pa.Table | ArrowDataset) -> Table:
-        """An Arrow table as a table of `workplace`, for as long as it is used."""
-        return self.workplace.show(table)
+        """An Arrow table as a table of `scratch_engine`, for as long as it is used."""
+        return self.scratch_engine.show(table)
 
     def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Table:
         """Rows as a table of this engine; they need not fit in memory."""
@@ -302,7 +302,7 @@ class Engine:
         """Forget a table made by `keep` or `show`."""
         raise NotImplementedError
 
-    def sweep(self) -> None:
+    def drop_unused(self) -> None:
         """Drop the tables of this engine that nothing needs any more."""
         with self.alone():
             for name in [name for engine, name in list(_unneeded) if engine == self]:
@@ -312,12 +312,12 @@ class Engine:
 
     def owned(self, name: str, make: Callable[[], object]) -> Owner:
         """Makes a table that is dropped when nothing needs it, or if making it fails."""
-        self.sweep()
+        self.drop_unused()
         try:
             make()
         except BaseException:
             _unneeded.append((self, name))
-            self.sweep()
+            self.drop_unused()
             raise
         return Owner(self, name)
 

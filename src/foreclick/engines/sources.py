@@ -115,7 +115,7 @@ def open_source(source: Any, engine: Any = None) -> Table:  # noqa: ANN401
     if isinstance(source, str) and home.tables:
         return home.named(source)
     paths = paths_of(source)
-    return _open_paths(paths, home) if paths else _open_rows(source, home.workplace)
+    return _open_paths(paths, home) if paths else _open_rows(source, home.scratch_engine)
 
 
 def paths_of(source: Any) -> list[str]:  # noqa: ANN401

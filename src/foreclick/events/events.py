@@ -127,7 +127,7 @@ def from_events(
     table = filter_by(open_source(shown, engine), where)
     did = open_source(actions, engine or table.engine)
     if did.engine != table.engine:
-        home = table.engine.workplace
+        home = table.engine.scratch_engine
         table, did = bring(table, home), bring(did, home)
     if unit is None and match.session is not None:
         unit = in_shown(match.session)
@@ -234,7 +234,7 @@ class _Events:
             table = impressions.unnested(table, array)
         found = self._with_state(self._counted(table)).computed("actions")
         say, earned = found.engine.say, {}
-        if found.asked({"n": Value.count(f"s.{_STATE} = {NOT_SHOWN}")})["n"]:
+        if found.aggregate({"n": Value.count(f"s.{_STATE} = {NOT_SHOWN}")})["n"]:
             # Actions on a list that did not show their item are told from those without a list.
             lists = f"(SELECT DISTINCT {', '.join(shown.keys)} FROM {shown.table.rows} AS l) AS o"
             nowhere = f"s.{_STATE} = {NOT_SHOWN} AND o.{shown.keys[0]} IS NULL"
@@ -277,7 +277,7 @@ class _Events:
                 counts[f"{_SUM}{name}"] = Value(f"CASE{worth} ELSE 0 END", pa.float64())
         other = " AND ".join(f"NOT ({condition})" for condition in done.values())
         facts = {"rows": Value("count(*)"), "others": Value.count(other)}
-        known = table.asked(facts | latest(keys))
+        known = table.aggregate(facts | latest(keys))
         self.entries.count("actions", known["rows"])
         self.entries.odd("actions of other kinds", known["others"], "not asked for")
         if TIME in keys:
@@ -324,7 +324,9 @@ class _Events:
         counts = {name: Value.sum(say.column(f"{_COUNT}{name}"), say) for name in self.rewards}
         by_state = found.grouped(found.own([_STATE]), counts).to_pylist()
         states = {row[_STATE]: row for row in by_state}
-        slots = hits.asked({name: Value.count(f"{say.column(name)} > 0") for name in self.rewards})
+        slots = hits.aggregate(
+            {name: Value.count(f"{say.column(name)} > 0") for name in self.rewards}
+        )
         for name, words in self.rewards.items():
             entries.count(name, slots[name])
             if not is_sum(words):
@@ -345,7 +347,7 @@ class _Events:
         say, keys = hits.engine.say, [*self.shown.lists, ITEM]
         others = f"(SELECT DISTINCT {', '.join(keys)} FROM {lost.rows} AS l) AS o"
         sums = {name: Value.count(f"{say.column(name)} > 0") for name in self.rewards}
-        for name, n in hits.asked(sums, f"INNER JOIN {others} ON {say.equal(keys)}").items():
+        for name, n in hits.aggregate(sums, f"INNER JOIN {others} ON {say.equal(keys)}").items():
             self.entries.odd(f"{name} on items whose place another has", n, "left out")
             for row in self.entries.rows:
                 if row["fact"] == name:

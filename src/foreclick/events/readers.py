@@ -174,7 +174,7 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         _TIME: column_of(table, "event_timestamp", "time"),
     }
     rows = table.made(known).computed("searches")
-    if not rows.asked({"n": Value.count(f"s.{_TERM} IS NOT NULL")})["n"]:
+    if not rows.aggregate({"n": Value.count(f"s.{_TERM} IS NOT NULL")})["n"]:
         return table, f"{alone}: no event has a search_term."
     keys = f"{_USER}, {_PAGE}, {_TIME}"
     moments = (

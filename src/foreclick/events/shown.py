@@ -102,7 +102,7 @@ def open_shown(
     if match.list_id is None and match.together is not None:
         # Where lists are known by gaps between times, an impression without has none.
         wanted["untimed"] = Value.count(f"NOT ({missing}) AND {columns[TIME].text} IS NULL")
-    facts = table.asked(wanted | latest(columns))
+    facts = table.aggregate(wanted | latest(columns))
     rows, first, done = facts["rows"], facts["first"], "left out"
     entries.count("impressions", rows)
     entries.odd("impressions without a list, an item or a position", facts["missing"], done)
@@ -210,7 +210,7 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Table, Table]:
     turn = f"row_number() OVER (PARTITION BY {place} ORDER BY {order})"
     once = rows.grouped(rows.own(names), first).with_column("__turn", turn, pa.int64())
     turns = once.computed("shown")
-    found = turns.asked(
+    found = turns.aggregate(
         {
             "again": Value.sum("s.__rows - s.__places", say),
             "twice": Value.sum("s.__places - 1", say),

@@ -232,15 +232,15 @@ def with_curves(
     if not names or depth == 1 or not tally.shape.rewards:
         return list(estimators), []
     key, batches = ("examination", tally.stored), batches_of(tally)
-    if key not in tally.learnt or knowing:
+    if key not in tally.cache or knowing:
         report_step("Learning how much positions are examined")
     taken = _taken_contexts(tally, knowing) if knowing else None
     if taken is not None:
         curve, positions = _known(only_contexts(batches, taken))
     else:
-        if key not in tally.learnt:
-            tally.learnt[key] = _known(batches, count_records(tally))
-        curve, positions = tally.learnt[key]
+        if key not in tally.cache:
+            tally.cache[key] = _known(batches, count_records(tally))
+        curve, positions = tally.cache[key]
     estimators_with_curves = [
         Weighted(by.model, by.clip, curve)
         if curve is not None and isinstance(by, Weighted) and by.model.learns

@@ -42,7 +42,7 @@ from foreclick.logs.roles import (
     with_segments,
 )
 from foreclick.logs.text import Select, has_zone, in_a_second, key_type
-from foreclick.logs.validate import any_of, check, complain, rules, valid
+from foreclick.logs.validate import any_of, check, invalid_rows_error, rules, valid
 from foreclick.metrics import CLICKS
 from foreclick.options import checked
 from foreclick.rules import Number
@@ -69,7 +69,7 @@ class Log:
         notes: what the reader of an answer should know of how the log was read.
         ledger: what the log was made of, if that was a table of events (`from_events`).
         called: what the tables of events call the context and the items; a candidate may too.
-        kept: what was computed of the log and is needed again, such as its tally.
+        cache: what was computed of the log and is needed again, such as its tally.
     """
 
     shape: Shape
@@ -82,7 +82,7 @@ class Log:
     notes: tuple[str, ...] = field(default=(), compare=False)
     ledger: Any = field(default=None, compare=False)
     called: dict[str, str | None] = field(default_factory=dict, compare=False)
-    kept: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
+    cache: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
 
     def __reduce__(self) -> str:
         """A log stays in its engine."""
@@ -243,7 +243,9 @@ def compress(
         raise InvalidLogError(NO_ROWS)
     if causes:
         if invalid != "drop":
-            raise complain(table, shape, broken, causes, invalid_rows, droppable=invalid == "error")
+            raise invalid_rows_error(
+                table, shape, broken, causes, invalid_rows, droppable=invalid == "error"
+            )
         if invalid_rows == rows:
             raise InvalidLogError(
                 f"nothing is left of {number_of(rows, 'row')}: none keeps the rules of a log. "
@@ -278,7 +280,7 @@ def _notes(raw: Table, roles: Roles, shape: Shape, table: Table) -> list[str]:
         more = any_of(f"{value} > 1" for value in values)
         asked = {f"most{k}": f"max({value})" for k, value in enumerate(values)}
         asked["n"] = f"sum(CASE WHEN {more} THEN s.{N} ELSE 0 END)"
-        found = table.asked(
+        found = table.aggregate(
             {name: Value(say.cast(value, "real"), pa.float64()) for name, value in asked.items()}
         )
         *most, n = (value or 0 for value in found.values())
@@ -327,7 +329,7 @@ def _without_mask(
     """How many rows have rewards of each name that do not fit in a mask, and other facts."""
     asked = {name: f"count(*) - count({mask(name)})" for name in names} | dict(others or {})
     values = {name: Value(text) for name, text in asked.items()}
-    return table.asked(values) if values else {}
+    return table.aggregate(values) if values else {}
 
 
 def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None) -> Shape:

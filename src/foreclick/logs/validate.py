@@ -109,12 +109,12 @@ def check(table: Table, broken: list[Rule]) -> tuple[int, dict[str, int], int]:
     some = any_of(f"{flag} = 1" for flag in flags)
     counts = {"all": "n", "any": f"CASE WHEN {some} THEN n ELSE 0 END"}
     counts |= {flag: f"CASE WHEN {flag} = 1 THEN n ELSE 0 END" for flag in flags}
-    answer = table.query(judged).asked({name: Value.sum(c, say) for name, c in counts.items()})
+    answer = table.query(judged).aggregate({name: Value.sum(c, say) for name, c in counts.items()})
     causes = {r.cause: answer[flag] for r, flag in zip(broken, flags, strict=True) if answer[flag]}
     return answer["all"], causes, answer["any"]
 
 
-def complain(
+def invalid_rows_error(
     table: Table,
     shape: Shape,
     broken: list[Rule],

@@ -29,7 +29,7 @@ from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
 from foreclick.rules import Number, choice
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, settle
+from foreclick.tallies.base import Tally, local_tally
 from foreclick.words import about, number_of
 
 SHARE, MAX_SHARE = 0.1, 0.5
@@ -148,7 +148,7 @@ def explore(
         Picker(1 context, seed=0)
     """
     metric = only_metric(metrics, "traffic is planned for")
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     policy = as_policy(candidate, tally.names)
     if not policy.complete:
         raise PolicyError(

@@ -29,7 +29,7 @@ from foreclick.question import check_metrics
 from foreclick.questions.answers import Evaluation
 from foreclick.questions.evaluate import evaluate
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, settle
+from foreclick.tallies.base import Tally, local_tally
 from foreclick.words import did_you_mean
 
 # Rows times positions up to which a split log stays in memory; a judge keeps ten times as much.
@@ -91,7 +91,7 @@ def optimize(
         (0.5, 1.0)
     """
     metric, by = _chosen_by(metrics, estimators)
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     check_metrics(tally.shape, [metric])
     (by,), assumed = with_curves(tally, [by], [metric])
     depth, folds = min(tally.shape.depth, metric.depth), 1 if judge is None else 2

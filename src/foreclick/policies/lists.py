@@ -439,7 +439,7 @@ def _typed(table: Table, items: str) -> Table:
     others = (
         f"count(CASE WHEN {DUCKDB.replaced(f'trim({text})', _WHOLE_LIST, '')} <> '' THEN 1 END)"
     )
-    if table.asked({"others": Value(others)})["others"]:
+    if table.aggregate({"others": Value(others)})["others"]:
         return table
     lists = f"TRY_CAST({DUCKDB.listed(text)} AS BIGINT[])"  # null is NULL
     columns = table.own(table.columns)

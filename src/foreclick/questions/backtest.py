@@ -24,7 +24,7 @@ from foreclick.question import check_metrics
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import local_tally
 from foreclick.words import number_of
 
 Weight = Literal["pairs", "records"]
@@ -206,7 +206,7 @@ def backtest(
         >>> [round(error, 3) for error in b["rmse"]]
         [0.354, 0.354]
     """
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     if not tally.shape.period:
         raise BacktestError(
             "a backtest holds out one period at a time, and the log was read without. Name the "

@@ -27,7 +27,7 @@ from foreclick.questions.evaluate import largest_slots, make_question, prior_not
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import local_tally
 from foreclick.words import few
 
 PRODUCTION = "production"
@@ -131,7 +131,7 @@ def compare(
         raise ModelError(
             "give candidates by name, {'a': …, 'b': …}; production itself is always among them."
         )
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     clusters, doubts = clusters_of(tally, "auto")
     if clusters == ("record",):
         raise ModelError(

@@ -44,7 +44,7 @@ from foreclick.questions.verdicts import Evidence, Pair, judge_pairs
 from foreclick.results import format_value
 from foreclick.rules import Choice
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, settle
+from foreclick.tallies.base import Tally, local_tally
 
 _LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
@@ -128,7 +128,7 @@ def evaluate(
     """
     protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     earlier: Tally | None = None
     if trained_until is not None:
         earlier, tally = tally.split(trained_until)
@@ -359,16 +359,14 @@ def _newness_note(
 ) -> list[str]:
     """How well the backtest predicted lists as new as the candidate's, for the first metric."""
     new = [1 - row["covered"] for row in rows if row["estimator"] == "ip"]
-    mine = [each for each, row in zip(evidence, rows, strict=True) if row["estimator"] == answering]
-    if not (new and mine and mine[0].production):
+    both = zip(evidence, rows, strict=True)
+    first = next((e for e, row in both if row["estimator"] == answering), None)
+    if not new or first is None or not first.production:
         return []
-    off = inference.quantile(0.95, math.inf) * mine[0].error / abs(mine[0].production)
+    off = inference.quantile(0.95, math.inf) * first.error / abs(first.production)
     share, within = format_value("share", new[0]), format_value("share", off)
-    note = (
-        f"{mine[0].metric}: {share} of what the candidate shows was never shown at its position. "
-        f"Periods whose lists were as new were predicted to within ± {within}."
-    )
-    return [note]
+    note = f"{first.metric}: {share} of what the candidate shows was never shown at its position. "
+    return [f"{note}Periods whose lists were as new were predicted to within ± {within}."]
 
 
 def _past_error(

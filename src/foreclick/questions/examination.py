@@ -19,7 +19,7 @@ from foreclick.progress import report_step
 from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import local_tally
 from foreclick.words import few
 
 _SURE = 0.99  # that items are not looked at alike, all positions together
@@ -106,7 +106,7 @@ def examination(
         >>> from foreclick import Weighted
         >>> by = Weighted("pbm", examination=found.curve)
     """
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     columns = (by,) if isinstance(by, str) else tuple(by or ())
     check_columns(tally.shape, [reward], columns)
     report_step("Comparing positions")

@@ -25,7 +25,7 @@ from foreclick.progress import report_step
 from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import local_tally
 from foreclick.words import plural
 
 _ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
@@ -157,7 +157,7 @@ def judgments(
         >>> found.items["rate"].to_numpy().round(2).tolist(), found.items["grade"].to_pylist()
         ([0.5, 0.5], [3, 3])
     """
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     check_columns(tally.shape, [reward], ())
     batches, ladder = batches_of(tally), Ladder(examination=examination)
     report_step("Grading items")

@@ -33,7 +33,7 @@ from foreclick.questions.evaluate import largest_slots, make_question
 from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Pair, judge_pairs
 from foreclick.rules import column
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, counts, part, settle, with_text
+from foreclick.tallies.base import Tally, counts, local_tally, part, with_text
 from foreclick.words import few, number_of, one_of
 
 # Names that an arm has if it is what was there before.
@@ -86,7 +86,7 @@ def replay(
     names = [name for name in (experiment, variant) if name is not None]
     if not isinstance(log, Log | Tally):
         log = read_log(log, segments=names)
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     if unread := [name for name in names if name not in tally.shape.segments]:
         raise SourceError(
             f"the log was read without the column {unread[0]!r}, which names the arm or the test. "

@@ -46,7 +46,7 @@ from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value
 from foreclick.rules import flag
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, settle
+from foreclick.tallies.base import Tally, local_tally
 
 TOP = 3  # so many contexts that gain, and so many that lose, are named
 _USUAL = {"missing": "error", "confidence": 0.95, "min_effect": 0.0}
@@ -157,7 +157,7 @@ def report(
         (('boot', 'sandal'), ('sandal', 'boot'))
         >>> r.save("report.html")  # doctest: +SKIP
     """
-    tally, _ = settle(log)
+    tally, _ = local_tally(log)
     policy, wanted = as_policy(candidate, tally.names), tuple(parse_any(metrics))
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
     options: dict[str, Any] = {

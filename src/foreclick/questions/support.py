@@ -16,7 +16,7 @@ from foreclick.question import Missing
 from foreclick.questions.evaluate import make_question
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import settle
+from foreclick.tallies.base import local_tally
 from foreclick.words import number_of
 
 LATTICE = ("list", "prefix", "ip", "item")  # from the cells that are hardest to have seen
@@ -120,7 +120,7 @@ def support(
         >>> s["lowest"], s["highest"]
         ([0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0])
     """
-    tally, notes = settle(log)
+    tally, notes = local_tally(log)
     policy, segments = as_policy(candidate, tally.names), (by,) if isinstance(by, str) else by or ()
     wanted = parse_estimators(estimators)
     if any(isinstance(e, Ladder) for e in wanted):

@@ -5,7 +5,7 @@ from foreclick.tallies.base import (
     LogLike,
     Tally,
     is_tally,
+    local_tally,
     read_tally,
-    settle,
     tally,
 )

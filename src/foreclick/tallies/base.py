@@ -72,8 +72,8 @@ class Tally:
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
         source: the name of the engine that tallied the log, if its rows came from there.
-        brought: the compact rows that these are a copy of, if those lie in another engine.
-        learnt: what estimators have learnt of it, so that they need not look again; by its table,
+        original: the compact rows that these are a copy of, if those lie in another engine.
+        cache: what estimators have learnt of it, so that they need not look again; by its table,
             because a tally that was altered shares it.
         files: the Parquet files that hold exactly these rows, each sorted, if they lie in files.
         names: what the log's own columns are called, by their roles; the context's is None if it
@@ -89,8 +89,8 @@ class Tally:
     dropped_rows: int
     decayed: bool = False
     source: str | None = field(default=None, compare=False)
-    brought: Table | None = None
-    learnt: dict[Any, Any] = field(default_factory=dict, compare=False)
+    original: Table | None = None
+    cache: dict[Any, Any] = field(default_factory=dict, compare=False)
     files: tuple[str, ...] = field(default=(), compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
     states: tuple[dict[str, Any], ...] = field(default=(), compare=False)
@@ -118,8 +118,8 @@ class Tally:
         return added([self, other])
 
     def same(self, other: Tally) -> bool:
-        """Whether both are of the same log, here or brought from elsewhere."""
-        mine, theirs = (t.stored if t.brought is None else t.brought for t in (self, other))
+        """Whether both are of the same log, here or copied from elsewhere."""
+        mine, theirs = (t.stored if t.original is None else t.original for t in (self, other))
         return mine is theirs
 
     def to_arrow(self) -> pa.Table:
@@ -135,13 +135,13 @@ class Tally:
                 with opened(file) as found:
                     rows += pq.read_metadata(found).num_rows
             return rows
-        return int(self.stored.asked({"n": Value("count(*)")})["n"])
+        return int(self.stored.aggregate({"n": Value("count(*)")})["n"])
 
     def counts(self) -> dict[str, Any]:
         """How many records and rows there are."""
         whole = pa.types.is_integer(self.stored.kinds.field(N).type)
         records = Value.sum(f"s.{N}", self.stored.engine.say, "whole" if whole else "real")
-        return self.stored.asked({"records": records, "rows": Value("count(*)")})
+        return self.stored.aggregate({"records": records, "rows": Value("count(*)")})
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
@@ -166,13 +166,13 @@ class Tally:
         else:
             # In a file, made once: DuckDB makes no other query while one is read.
             key = (_SORTED, id(self.stored))  # what is kept holds the table, so its id is its own
-            if key not in self.learnt:
+            if key not in self.cache:
                 scratch = ScratchFile("sorted.parquet")
                 self._write(scratch.path, {}, quick=True)
                 self.engine.release()  # from here on, the file is read
                 self._refuse_changed()
-                self.learnt[key] = self.stored, scratch
-            yield from read_sorted(self.learnt[key][1].path, schema, rows)
+                self.cache[key] = self.stored, scratch
+            yield from read_sorted(self.cache[key][1].path, schema, rows)
 
     def _refuse_changed(self) -> None:
         """Refuse rows of files that have changed meanwhile: passes would not be of the same log."""
@@ -309,8 +309,8 @@ def added(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         parts[0].with_rows(table),
         shape=shape,
         source=None,
-        brought=None,
-        learnt={},
+        original=None,
+        cache={},
         **together([vars(part) for part in parts]),
     )
 
@@ -375,8 +375,8 @@ def tally(log: LogLike) -> Tally:
     if not isinstance(log, Log):
         log = read_log(log)
     # Every question to a log is put to one tally, so that what was learnt is known to the next.
-    if _TALLY not in log.kept:
-        log.kept[_TALLY] = Tally(
+    if _TALLY not in log.cache:
+        log.cache[_TALLY] = Tally(
             log.engine,
             log.shape,
             log.stored,
@@ -386,7 +386,7 @@ def tally(log: LogLike) -> Tally:
             names=log.roles.single() | log.called,
             notes=log.notes,
         )
-    return cast("Tally", log.kept[_TALLY])
+    return cast("Tally", log.cache[_TALLY])
 
 
 def context_sizes(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -399,37 +399,37 @@ def context_sizes(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 HOME_ROWS = 30_000_000
-"""A tally of more rows is not brought home from a cluster that can work on it."""
+"""A tally of more rows is not copied from a cluster that can work on it."""
 
 
-def settle(log: LogLike) -> tuple[Tally, list[str]]:
+def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
     """The tally of a log in this process, where statistics are computed, and a note on it.
 
-    A log in a cluster or a server is tallied there, and the rows of its tally are brought home:
+    A log in a cluster or a server is tallied there, and the rows of its tally are copied:
     once, however many questions follow. Too many of them stay in a cluster that can work on them.
     """
     counted = tally(log)
     notes = list(counted.notes)
     if not counted.engine.far:
-        return counted, [*notes, *([_came_home(counted)] if counted.source else [])]
+        return counted, [*notes, *([_copied_note(counted)] if counted.source else [])]
     if counted.engine.maps and counted.row_count() > HOME_ROWS:
         rows = number_of(counted.row_count(), "row")
         said = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
         return counted, [*notes, said]
     key = (_HOME, id(counted.stored))  # what is kept holds the table, so its id stays its own
-    if key not in counted.learnt:
+    if key not in counted.cache:
         home = default_engine()
         here = bring(counted.stored, home)
-        counted.learnt[key] = counted.with_rows(
-            here, engine=home, source=counted.engine.name, brought=counted.stored
+        counted.cache[key] = counted.with_rows(
+            here, engine=home, source=counted.engine.name, original=counted.stored
         )
-    brought: Tally = counted.learnt[key]
-    return brought, [*notes, _came_home(brought)]
+    local: Tally = counted.cache[key]
+    return local, [*notes, _copied_note(local)]
 
 
-def _came_home(tally: Tally) -> str:
+def _copied_note(tally: Tally) -> str:
     rows = number_of(tally.row_count(), "row")
-    return f"The log was tallied in {tally.source}; the {rows} of its tally came home."
+    return f"The log was tallied in {tally.source}; the {rows} of its tally were copied."
 
 
 FEW_PERIODS = 4
@@ -441,14 +441,14 @@ def with_text(tally: Tally, names: Sequence[str]) -> Tally:
     table, say = tally.stored, tally.stored.engine.say
     for name in names:
         table = table.with_column(name, say.cast(say.column(name), "text"), pa.string())
-    return tally.with_rows(table.select(*tally.shape.stored), learnt={})
+    return tally.with_rows(table.select(*tally.shape.stored), cache={})
 
 
 def part(tally: Tally, column: str, texts: Sequence[str]) -> Tally:
     """The records that have one of these texts in a column."""
     say = tally.stored.engine.say
     some = " OR ".join(f"{say.column(column)} = {say.literal(text)}" for text in texts)
-    return tally.with_rows(tally.stored.where(some), learnt={})
+    return tally.with_rows(tally.stored.where(some), cache={})
 
 
 def counts(tally: Tally, columns: Sequence[str]) -> pa.Table:
