@@ -138,7 +138,8 @@ class Table:
 
     def added(self, keys: Sequence[str], count: str) -> Table:
         """A row for each combination of values of some columns, with the sum of `count`."""
-        total = Value(self.total(count), self.kinds.field(count).type)
+        whole = pa.types.is_integer(self.kinds.field(count).type)
+        total = Value(self.total(count), pa.int64() if whole else pa.float64())
         return self.grouped(self.own(keys), {count: total})
 
     def select(self, *names: str) -> Table:

@@ -35,7 +35,6 @@ from foreclick.logs.roles import (
     checked_columns,
     explained,
     mask_of,
-    maskable,
     numbered,
     rewards_of,
     spread,
@@ -304,32 +303,25 @@ def _grouped(
     cut = depth is not None or select.roles.layout == "wide"  # else lists may be longer
     while True:
         table = raw.engine.keep("log", raw.query(*select.tally(shape, cut=cut)))
-        deepest = {"length": "max(s.length)" if "length" in table.columns else "0"}
-        odd = _without_mask(table, shape.masks, table.engine.say.column, deepest)
+        columns = {name: table.engine.say.column(name) for name in shape.masks}
+        deepest = "max(s.length)" if "length" in table.columns else "0"
+        odd = _without_mask(table, columns, length=deepest)
         longest = odd.pop("length") or 0
         if any(odd.values()) and not cut:
             found = raw.engine.ask(select.longest(), pa.schema({"length": pa.int64()}))
             longest = found["length"][0].as_py()
         if longest > shape.depth:
-            deep = replace(shape, depth=_readable(longest))
-            fit = tuple(name for name in shape.masks if name in maskable(deep))
-            shape = replace(deep, masks=fit)
+            shape = replace(shape, depth=_readable(longest)).with_masks(shape.masks)
         elif any(odd.values()):
-            shape = replace(shape, masks=tuple(name for name in shape.masks if not odd[name]))
+            shape = shape.with_masks([name for name in shape.masks if not odd[name]])
         else:
             return shape, table
 
 
-def _without_mask(
-    table: Table,
-    names: Iterable[str],
-    mask: Callable[[str], str],
-    others: Mapping[str, str] | None = None,
-) -> dict[str, int]:
-    """How many rows have rewards of each name that do not fit in a mask, and other facts."""
-    asked = {name: f"count(*) - count({mask(name)})" for name in names} | dict(others or {})
-    values = {name: Value(text) for name, text in asked.items()}
-    return table.aggregate(values) if values else {}
+def _without_mask(table: Table, masks: Mapping[str, str], **others: str) -> dict[str, int]:
+    """How many rows have rewards of each name whose mask is NULL, and other facts."""
+    asked = {name: f"count(*) - count({mask})" for name, mask in masks.items()} | others
+    return table.aggregate({name: Value(text) for name, text in asked.items()}) if asked else {}
 
 
 def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None) -> Shape:
@@ -347,11 +339,10 @@ def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ..
             depth = _readable(rows.engine.ask(near.longest())["length"][0].as_py())
         if masks is None:
             shape = select.roles.shape(raw.kinds, depth)
-            records = rows.query(near.records(shape))
-            odd = _without_mask(records, maskable(shape), lambda name: mask_of(shape, name, DUCKDB))
+            fits = {name: mask_of(shape, name, DUCKDB) for name in shape.maskable}
+            odd = _without_mask(rows.query(near.records(shape)), fits)
             masks = tuple(name for name in odd if not odd[name])
-    shape = select.roles.shape(raw.kinds, depth)
-    return replace(shape, masks=tuple(name for name in maskable(shape) if name in masks))
+    return select.roles.shape(raw.kinds, depth).with_masks(masks)
 
 
 def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
@@ -360,16 +351,13 @@ def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
     Whether a reward has a mask must not depend on which rows an engine happened to show for the
     first guess, nor on rows that were dropped.
     """
-    masks = {
-        name: mask_of(shape, name, table.engine.say)
-        for name in maskable(shape)
-        if name not in shape.masks
-    }
-    odd = _without_mask(table, masks, masks.__getitem__)
+    others = [name for name in shape.maskable if name not in shape.masks]
+    masks = {name: mask_of(shape, name, table.engine.say) for name in others}
+    odd = _without_mask(table, masks)
     late = {name: Value(masks[name]) for name in odd if not odd[name]}
     if not late:
         return shape, table
-    shape = replace(shape, masks=tuple(n for n in shape.rewards if n in (*shape.masks, *late)))
+    shape = shape.with_masks((*shape.masks, *late))
     columns = late | table.own([name for name in shape.stored if name not in late])
     return shape, table.made({name: columns[name] for name in shape.stored})
 
@@ -389,19 +377,14 @@ def unit_counts(log: Log) -> pa.Table:
     """A row for all units with as many records: `n`, how many `units`, records of `nobody`."""
     rows, roles = log.source_rows, log.roles
     say, lists_by = rows.engine.say, roles.long[:-1]
-    named = {"unit": roles.unit, "weight": roles.count}
+    named = {"unit": roles.unit, N: roles.count}
     named |= {f"list_{i}": name for i, name in enumerate(lists_by)}
-    kept = {"weight": Value(say.cast("1", "whole"))}
+    kept = {N: Value(say.cast("1", "whole"))}
     kept |= {new: rows.own([name])[name] for new, name in named.items() if name is not None}
     lists = rows.made(kept)
     if lists_by:  # one row an impression
         lists = lists.query(f"SELECT DISTINCT * FROM {lists.rows} AS s")
-    whole = pa.types.is_integer(kept["weight"].kind)
-    total = Value(lists.total("weight"), pa.int64() if whole else pa.float64())
-    units = lists.grouped(lists.own(["unit"]), {N: total})
-    nobody = f"sum(CASE WHEN {say.column('unit')} IS NULL THEN {say.column(N)} ELSE 0 END)"
-    counts = {
-        "units": Value("count(*)"),
-        "nobody": Value(say.cast(nobody, "real"), pa.float64()),
-    }
+    units = lists.added(["unit"], N)
+    nobody = f"CASE WHEN {say.column('unit')} IS NULL THEN {say.column(N)} ELSE 0 END"
+    counts = {"units": Value("count(*)"), "nobody": Value.sum(nobody, say, "real")}
     return units.grouped(units.own([N]), counts).to_pyarrow()

@@ -118,6 +118,20 @@ class Shape:
         """The keys and the count."""
         return [*self.keys, N]
 
+    @property
+    def maskable(self) -> tuple[str, ...]:
+        """Names of the rewards that can be packed if their values allow it.
+
+        A mask is called as its reward, so one that shares its name with a segment is never packed.
+        """
+        taken = {name.lower() for name in self.segments}
+        fits = self.depth <= DEEPEST_MASK
+        return tuple(name for name in self.rewards if fits and name.lower() not in taken)
+
+    def with_masks(self, names: Collection[str]) -> Shape:
+        """This shape with masks for those of some rewards that can have one."""
+        return replace(self, masks=tuple(name for name in self.maskable if name in names))
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Shape:
         """The inverse of `asdict`, by way of JSON."""
@@ -150,17 +164,6 @@ def spread(table: Table, shape: Shape, keep: Collection[str] = ()) -> Table:
             value = f"CASE WHEN s.{item} IS NULL THEN NULL WHEN {clicked} THEN 1 ELSE 0 END"
             columns[column] = Value(say.cast(value, "whole"))
     return table.made(columns)
-
-
-def maskable(shape: Shape) -> tuple[str, ...]:
-    """Names of the rewards that can be packed if their values allow it.
-
-    A mask is called as its reward, so one that shares its name with a segment is never packed.
-    """
-    taken = {name.lower() for name in shape.segments}
-    if shape.depth > DEEPEST_MASK:
-        return ()
-    return tuple(name for name in shape.rewards if name.lower() not in taken)
 
 
 def mask_of(shape: Shape, name: str, say: Spelling) -> str:
