@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from foreclick import simulate
-from foreclick.engines import DUCKDB, whole_file
+from foreclick.engines import DUCKDB
+from foreclick.engines.files import whole_file
 from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log

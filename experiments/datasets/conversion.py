@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from experiments.datasets.formats import ITEMS
 from experiments.datasets.ledger import Ledger, Oddity
 from experiments.datasets.source import Source
-from foreclick.engines import whole_file
+from foreclick.engines.files import whole_file
 from foreclick.errors import SourceError
 from foreclick.logs import Log, read_log
 from foreclick.progress import working

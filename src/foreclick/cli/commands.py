@@ -34,12 +34,9 @@ def check(files: list[str], options: Options) -> Result:
       foreclick check log.parquet --context query --period day --unit user
       foreclick check tally.parquet --candidate new.parquet
     """
-    from foreclick.cli.inputs import read_log, read_log_and_candidate
-
     if options.candidate is not None:
-        return fc.support(*read_log_and_candidate(options, [*files, options.candidate]))
-    report_step("Reading the log")
-    return fc.check(read_log(options, files))
+        return fc.support(*_log_and_candidate(options, [*files, options.candidate]))
+    return fc.check(_log(options, files))
 
 
 @command("LOG… CANDIDATE", "metrics by", _EVALUATE, LOG, CANDIDATE, OUTPUT)
@@ -50,9 +47,7 @@ def evaluate(files: list[str], options: Options) -> Result:
       foreclick evaluate log.parquet new.parquet --context query --period day
       foreclick evaluate tally.parquet scores.csv --score relevance -m dcg@10
     """
-    from foreclick.cli.inputs import read_log_and_candidate
-
-    log, candidate = read_log_and_candidate(options, files)
+    log, candidate = _log_and_candidate(options, files)
     report_step("Evaluating")
     return fc.evaluate(log, candidate, **_with_past(options, f"metrics by {_EVALUATE}"))
 
@@ -91,10 +86,8 @@ def report(files: list[str], options: Options) -> Result:
       foreclick report tally.parquet new.parquet -o report.html
       foreclick report tally.parquet new.parquet --title "Ranker 7" -o r.html
     """
-    from foreclick.cli.inputs import read_log_and_candidate
-
     _needed_output(options)
-    log, candidate = read_log_and_candidate(options, files)
+    log, candidate = _log_and_candidate(options, files)
     arguments = _with_past(options, "metrics by missing confidence min_effect guardrails title")
     result = fc.report(log, candidate, backtest=not options.no_backtest, **arguments)
     line = "Command", f"foreclick {shlex.join(map(masked, typed))}"
@@ -116,7 +109,7 @@ def compare(files: list[str], options: Options) -> Result:
       foreclick compare tally.parquet --candidate a=a.parquet --candidate b=b.parquet
       foreclick compare t.parquet --candidate a=a.csv --candidate b=b.csv -o ab.png
     """
-    from foreclick.cli.inputs import read_candidate, read_log
+    from foreclick.cli.inputs import read_candidate
 
     _refuse_several(options, "candidates are compared by one number")
     pairs = options.candidates or []
@@ -129,8 +122,7 @@ def compare(files: list[str], options: Options) -> Result:
     arguments = {name: value for name, (value,) in given(options, "metrics estimators").items()}
     report_step("Reading the candidates")
     candidates = {name: read_candidate(path, options, files) for name, path in pairs}
-    report_step("Reading the log")
-    log = read_log(options, files)
+    log = _log(options, files)
     report_step("Comparing")
     return fc.compare(
         log, candidates, **arguments, **given(options, "missing confidence min_effect")
@@ -157,12 +149,11 @@ def explore(files: list[str], options: Options) -> Result:
       foreclick explore tally.parquet new.parquet --min-effect 1% --share 5%
       foreclick explore tally.parquet new.parquet --days 14 -o explore.parquet
     """
-    from foreclick.cli.inputs import read_log_and_candidate
-    from foreclick.engines import checked_file
+    from foreclick.engines.files import checked_file
 
     if options.output is not None:
         checked_file(options.output)  # before the work, not after
-    log, candidate = read_log_and_candidate(options, files)
+    log, candidate = _log_and_candidate(options, files)
     report_step("Planning")
     plan = fc.explore(log, candidate, **given(options, f"metrics {_EXPLORE}"))
     if options.output is not None:
@@ -178,10 +169,7 @@ def backtest(files: list[str], options: Options) -> Result:
       foreclick backtest log.parquet --context query --period day
       foreclick backtest tally.parquet -m dcg@10 -o backtest.png
     """
-    from foreclick.cli.inputs import read_log
-
-    report_step("Reading the log")
-    return fc.backtest(read_log(options, files), **given(options, _BACKTEST))
+    return fc.backtest(_log(options, files), **given(options, _BACKTEST))
 
 
 @command("LOG…", "metrics confidence variant experiment control", LOG, OUTPUT)
@@ -194,15 +182,30 @@ def replay(files: list[str], options: Options) -> Result:
       foreclick replay tests.parquet --context query --period day --unit user --variant arm
       foreclick replay tally.parquet --experiment test --control old -o replay.png
     """
-    from foreclick.cli.inputs import read_log
     from foreclick.tallies import is_tally
 
-    report_step("Reading the log")
     if not all(is_tally(file) for file in files):
         arms = [options.variant or "variant", *filter(None, [options.experiment])]
         options.segments = list(dict.fromkeys([*(options.segments or ()), *arms]))
-    log = read_log(options, files)
+    log = _log(options, files)
     return fc.replay(log, **given(options, "variant experiment control metrics confidence"))
+
+
+def _log(options: Options, files: list[str]) -> fc.Log | fc.Tally:
+    from foreclick.cli.inputs import read_log
+
+    report_step("Reading the log")
+    return read_log(options, files)
+
+
+def _log_and_candidate(options: Options, files: list[str]) -> tuple[fc.Log | fc.Tally, fc.Policy]:
+    """LOG… CANDIDATE. The candidate is read first: it is small, and a mistake known at once."""
+    from foreclick.cli.inputs import read_candidate
+
+    *log, path = files
+    report_step("Reading the candidate")
+    policy = read_candidate(path, options, log)
+    return _log(options, log), policy
 
 
 def _needed_output(options: Options) -> str:
@@ -245,8 +248,7 @@ def tally(files: list[str], options: Options) -> Result:
       foreclick tally monday.parquet tuesday.parquet -o both.parquet
       foreclick tally queries.parquet events.parquet --tracker ubi -o tally.parquet
     """
-    from foreclick.cli.inputs import read_log
-    from foreclick.engines import ending, has_place, located
+    from foreclick.engines.files import ending, has_place, located
     from foreclick.results import Result
 
     path = located(_needed_output(options))
@@ -255,10 +257,9 @@ def tally(files: list[str], options: Options) -> Result:
             f"the tally cannot be written to {options.output!r}: it is a Parquet file in a "
             "directory that exists. Give, for instance, -o tally.parquet."
         )
-    report_step("Reading and counting the log")
     ledger: Result | None = None
     if options.tracker is None:
-        counted = fc.tally(read_log(options, files))
+        counted = fc.tally(_log(options, files))
     else:
         if len(files) != (2 if options.tracker in ("ubi", "algolia") else 1):
             raise SourceError(
@@ -296,16 +297,16 @@ def optimize(files: list[str], options: Options) -> Result:
       foreclick optimize tally.parquet -m dcg@10 -o policy.parquet
       foreclick optimize tally.parquet --max-change 20% -o policy.csv
     """
-    from foreclick.cli.inputs import read_constraints, read_log
-    from foreclick.engines import checked_file, write_rows
+    from foreclick.cli.inputs import read_constraints
+    from foreclick.engines import write_rows
+    from foreclick.engines.files import checked_file
 
     targets = [path for path in (_needed_output(options), options.contexts) if path is not None]
     for path in targets:  # before the work, not after
         checked_file(path)
     if len({Path(path).resolve() for path in targets}) < len(targets):
         raise SourceError(f"--output and --contexts are both {options.output!r}. Give each a file.")
-    report_step("Reading the log")
-    log = read_log(options, files)
+    log = _log(options, files)
     fc.settings(workers=os.cpu_count() or 1)
     arguments = given(options, f"metrics estimators {_OPTIMIZE}") | read_constraints(options)
     best = fc.optimize(log, **arguments)

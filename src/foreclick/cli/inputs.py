@@ -12,7 +12,6 @@ from foreclick.engines import Table, default_engine, laptop, open_source, unchan
 from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
-from foreclick.progress import report_step
 from foreclick.rules import split_names
 from foreclick.tallies.base import distinct, is_tally, read_in
 
@@ -35,7 +34,11 @@ def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
     engine = laptop(**limits) if limits else default_engine()
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
-    roles = _log_roles(options)
+    roles = given(options, f"{LOG} propensity count invalid long")
+    roles |= {role: None for role in ("context", "clicks") if roles.get(role) == ""}
+    if "rewards" in roles:
+        pairs = roles["rewards"]
+        roles["rewards"] = {n: split_names(c) if "," in c else c for n, c in pairs}
     idle = ["reward" if role == "rewards" else role for role in _COUNTED if role in roles]
     if idle and not raw:
         raise SourceError(
@@ -48,18 +51,6 @@ def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
     with unchanged(raw):
         log = fc.read_log(_stacked(raw, engine), **roles)
     return sum(counted, fc.tally(log)) if counted else log
-
-
-def _log_roles(options: Options) -> dict[str, Any]:
-    """The arguments of `read_log` that were given."""
-    roles = given(options, f"{LOG} propensity count invalid long")
-    for role in ("context", "clicks"):
-        if roles.get(role) == "":
-            roles[role] = None
-    if "rewards" in roles:
-        pairs = roles["rewards"]
-        roles["rewards"] = {n: split_names(c) if "," in c else c for n, c in pairs}
-    return roles
 
 
 def _stacked(paths: list[str], engine: Engine) -> Table:
@@ -83,17 +74,6 @@ def _stacked(paths: list[str], engine: Engine) -> Table:
 
 
 # --- candidates -----------------------------------------------------------------------------------
-
-
-def read_log_and_candidate(
-    options: Options, files: Sequence[str]
-) -> tuple[fc.Log | fc.Tally, fc.Policy]:
-    """LOG… CANDIDATE. The candidate is read first: it is small, and a mistake known at once."""
-    *log, path = files
-    report_step("Reading the candidate")
-    policy = read_candidate(path, options, log)
-    report_step("Reading the log")
-    return read_log(options, log), policy
 
 
 def read_candidate(path: str, options: Options, log: Sequence[str] = ()) -> fc.Policy:

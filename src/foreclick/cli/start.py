@@ -5,15 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from foreclick.cli.app import Options, app, command, given
 from foreclick.errors import ForeclickError, SourceError
 from foreclick.progress import report_step
 from foreclick.results import Result
-
-if TYPE_CHECKING:
-    from foreclick.simulate import Simulation
 
 _METRIC = "clicks@3"
 _MODELS = ("better", "equal", "worse")
@@ -35,7 +32,8 @@ def simulate(files: list[str], options: Options) -> Result:
       foreclick simulate my-shop --world shop
       foreclick simulate log.parquet --records 200000 --candidate candidate.parquet
     """
-    from foreclick.engines import checked_file, local_path
+    from foreclick.engines import write_rows
+    from foreclick.engines.files import checked_file, local_path
     from foreclick.simulate import PRESETS
 
     target, candidate = files[0], options.candidate
@@ -73,22 +71,15 @@ def simulate(files: list[str], options: Options) -> Result:
     notes = [f"Read it with {_COLUMNS}."]
     if candidate is not None:
         report_step("Drawing a candidate")
-        notes.append(_write_candidate(simulation, candidate, seed))
+        drawn = simulation.candidate(seed=seed)
+        write_rows(drawn.table, candidate)
+        truth = simulation.value(drawn, _METRIC)
+        today = simulation.value(simulation.logging(), _METRIC)
+        notes.append(
+            f"{candidate} is a candidate. Its true {_METRIC} is {truth:.4f}, production's "
+            f"{today:.4f}: {truth / today - 1:+.1%}."
+        )
     return Result((row,), tuple(row), tuple(notes))
-
-
-def _write_candidate(simulation: Simulation, path: str, seed: int) -> str:
-    """Write a candidate; a sentence with its true value."""
-    from foreclick.engines import write_rows
-
-    candidate = simulation.candidate(seed=seed)
-    write_rows(candidate.table, path)
-    truth = simulation.value(candidate, _METRIC)
-    today = simulation.value(simulation.logging(), _METRIC)
-    return (
-        f"{path} is a candidate. Its true {_METRIC} is {truth:.4f}, production's {today:.4f}: "
-        f"{truth / today - 1:+.1%}."
-    )
 
 
 def _write_shop(options: Options, out: Path) -> Result:

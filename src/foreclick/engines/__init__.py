@@ -2,22 +2,6 @@
 
 from foreclick.engines.base import BUCKETS, HASHES, Engine, Table, Value, hashed_here
 from foreclick.engines.duckdb import default_engine, laptop
-from foreclick.engines.files import (
-    ScratchFile,
-    checked_file,
-    ending,
-    fetched,
-    given_twice,
-    has_place,
-    is_remote,
-    local_path,
-    located,
-    no_file,
-    opened,
-    state,
-    whole_directory,
-    whole_file,
-)
 from foreclick.engines.sources import (
     TableLike,
     bring,

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from foreclick.engines import default_engine, no_file
+from foreclick.engines import default_engine
+from foreclick.engines.files import no_file
 from foreclick.errors import ForeclickWarning, SourceError
 from foreclick.logs import CONTEXT
 from foreclick.options import check

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import Batch, Floats, batches_of
-from foreclick.engines import ending, has_place, located, whole_file, write_rows
+from foreclick.engines import write_rows
+from foreclick.engines.files import ending, has_place, located, whole_file
 from foreclick.errors import ReportError
 from foreclick.estimate.fitting import production_covariance, production_prior
 from foreclick.estimate.ladder import pairs_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 
-from foreclick.engines import ending, has_place, located, whole_file
+from foreclick.engines.files import ending, has_place, located, whole_file
 from foreclick.errors import ReportError, optional
 from foreclick.questions.report import Report
 from foreclick.rendering.charts import charts_of

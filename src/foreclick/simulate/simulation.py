@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
-from foreclick.engines import local_path, whole_directory, whole_file
+from foreclick.engines.files import local_path, whole_directory, whole_file
 from foreclick.errors import SimulationError
 from foreclick.metrics import Metric
 from foreclick.policies import Lists, PolicyLike, Ranking

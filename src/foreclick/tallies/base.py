@@ -24,19 +24,14 @@ from numpy.typing import NDArray
 from foreclick.engines import (
     DUCKDB,
     Engine,
-    ScratchFile,
     Table,
     TableLike,
     Value,
     bring,
     default_engine,
-    fetched,
-    given_twice,
-    is_remote,
-    opened,
     read_schemas,
-    state,
 )
+from foreclick.engines.files import ScratchFile, fetched, given_twice, is_remote, opened, state
 from foreclick.engines.kinds import called, loose
 from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from foreclick.engines import opened, whole_file
+from foreclick.engines.files import opened, whole_file
 from foreclick.errors import TallyError
 from foreclick.logs import CONTEXT, N
 from foreclick.secrets import printable
