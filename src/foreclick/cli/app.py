@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from cyclopts import App, Group, Parameter
 from cyclopts.help import DefaultFormatter
 
 from foreclick import __version__
-from foreclick.cli.output import capture_warnings, debugging, print_error, print_warnings, show
-from foreclick.errors import STATEMENT, ForeclickError, SourceError
+from foreclick.cli.output import debugging, print_error, print_warnings, show
+from foreclick.errors import STATEMENT, ForeclickError, ForeclickWarning, SourceError
 from foreclick.options import OPTIONS
 from foreclick.progress import report_step, working
 from foreclick.rules import Choice, Flag
@@ -255,7 +256,8 @@ def _run(called: Command, files: list[str], options: Options) -> Result:
         path = checked(path)  # before the work, not after
     failed: Exception | None = None
     with ExitStack() as stack:
-        warnings = stack.enter_context(capture_warnings())
+        caught = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always", ForeclickWarning)
         progress = stack.enter_context(working((lambda _: None) if options.quiet else None))
         if options.debug:
             stack.enter_context(working(stack.enter_context(debugging(progress))))
@@ -266,9 +268,14 @@ def _run(called: Command, files: list[str], options: Options) -> Result:
                 result.save(path)
             except (ForeclickError, OSError) as error:
                 failed = error
-    form = options.format or "answer"
+    messages, form = [], options.format or "answer"
+    for each in caught:
+        if issubclass(each.category, ForeclickWarning):
+            messages.append(str(each.message))
+        else:  # another package's, which goes its usual way
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
     if not options.quiet:
-        print_warnings(warnings, result, form)
+        print_warnings(messages, result, form)
     show(result, form)
     if failed is not None:  # the answer is not lost with its file
         raise failed

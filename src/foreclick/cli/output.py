@@ -7,14 +7,12 @@ import os
 import re
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from foreclick.errors import ForeclickWarning
 from foreclick.progress import Progress
 from foreclick.results import format_value
 from foreclick.secrets import printable, visible
@@ -84,22 +82,6 @@ def _print_line(message: str, style: str) -> None:
 
     head, colon, rest = message.partition(":")
     Console(stderr=True).print(Text.assemble((head + colon, style), rest), soft_wrap=True)
-
-
-@contextmanager
-def capture_warnings() -> Iterator[list[str]]:
-    """Collect the library's own warnings; those of others go their usual way."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ForeclickWarning)
-        yield messages
-    for warning in caught:
-        if issubclass(warning.category, ForeclickWarning):
-            messages.append(str(warning.message))
-        else:
-            warnings.showwarning(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
 
 
 @contextmanager

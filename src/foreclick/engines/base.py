@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,9 @@ HASHES = 16**DIGITS
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2**64 over the golden ratio, odd: its multiples are far apart."""
+
+Work: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""From rows of a worker to rows of the answer."""
 
 _numbers = itertools.count(1)
 _TOO_LARGE = re.compile(
@@ -201,13 +204,7 @@ class Engine:
         """The rows of a SELECT; of these types, where the driver does not tell them."""
         raise NotImplementedError
 
-    def mapped(
-        self,
-        table: Table,
-        order: Sequence[str],
-        work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-        schema: pa.Schema,
-    ) -> pa.Table:
+    def mapped(self, table: Table, order: Sequence[str], work: Work, schema: pa.Schema) -> pa.Table:
         """What the engine's workers make of the rows, where they are; for engines with `maps`.
 
         Args:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines.base import Engine, Table
+from foreclick.engines.base import Engine, Table, Work
 
 
 class Spark(Engine):
@@ -56,13 +56,7 @@ class Spark(Engine):
         read = self.connection.read.options(**options)
         return self.opened(getattr(read, reader.removeprefix("read_"))(list(files)))
 
-    def mapped(
-        self,
-        table: Table,
-        order: Sequence[str],
-        work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-        schema: pa.Schema,
-    ) -> pa.Table:
+    def mapped(self, table: Table, order: Sequence[str], work: Work, schema: pa.Schema) -> pa.Table:
         """In tasks, where the rows are; foreclick must be installed on the workers."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
 
