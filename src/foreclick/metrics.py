@@ -231,7 +231,7 @@ def only_metric(metrics: object, why: str) -> Metric:
     parsed = parse_metrics(metrics)
     if len(parsed) > 1:
         listed = ", ".join(metric.name for metric in parsed)
-        raise MetricError(f"metrics={listed}: {why} one metric. Ask for each by itself.")
+        raise MetricError(f"metrics={listed}: {why} one metric. Call it for each metric.")
     return parsed[0]
 
 

@@ -282,7 +282,7 @@ def rank_range(text: str) -> int | tuple[int, int]:
     if not dash:
         return count(first)
     if count(first) > count(last):
-        raise OptionError(f"{text!r} is no range; write 101-1000.")
+        raise OptionError(f"{text!r} is no range of ranks. Write, for instance, 101-1000.")
     return count(first), count(last)
 
 

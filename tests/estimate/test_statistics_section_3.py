@@ -38,7 +38,7 @@ class TestItem2ALoggedCellOfProbability0:
         assert found["value"][:2] == pytest.approx(expected, rel=SAME)
         (note,) = [note for note in found.notes if "probability 0" in note]
         assert ": list 3." in note
-        assert "weigh M where it is finite and are left out where it is not" in note
+        assert "weight M where the estimator is clipped" in note
         plain = ask(self.LOG, self.CANDIDATE, **asked)  # frequencies never meet it
         assert not any("probability 0" in note for note in plain.notes)
 

@@ -208,6 +208,6 @@ def test_says_how_many_contexts_are_out_of_sight():
     candidate = {"context": ["q", "r"], "items": [[1, 2, 3], [8, 9, 7]]}
     found = fc.support(log_of(records), candidate, metrics="clicks@3", estimators="ip")
     assert (found["out_of_sight"], found["out_share"]) == ([1], [0.25])
-    assert "nothing is seen of 1 context, 25% of the records" in found.notes[-1]
+    assert "In 1 context, with 25% of the records, the log saw nothing" in found.notes[-1]
     assert found.contexts["context"] == ["r"]
     assert found.contexts["share"] == [1]

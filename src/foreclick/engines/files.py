@@ -130,7 +130,9 @@ def matches(path: str) -> list[str]:
         found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns
         for file in found:
             if not Path(file).exists():
-                raise SourceError(f"{file!r} is a link to nothing, or to itself. Check the path.")
+                raise SourceError(
+                    f"{file!r} is a link to nothing: no file is there. Check the path."
+                )
         return found
     if on_web(path):
         return [path]
@@ -386,7 +388,9 @@ def has_place(path: str) -> bool:
         return filesystem(path) is not None  # else it says what is missing
     place = _replaceable(path).parent
     if place.is_dir() and not os.access(place, os.W_OK):
-        raise SourceError(f"{path!r} cannot be written: nothing may be written in {str(place)!r}.")
+        raise SourceError(
+            f"{path!r} cannot be written: there is no permission to write in {str(place)!r}."
+        )
     return place.is_dir()
 
 

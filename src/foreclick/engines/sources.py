@@ -203,7 +203,7 @@ def unchanged(source: Any) -> Iterator[None]:  # noqa: ANN401
     if changed:
         raise SourceError(
             f"{changed[0]!r} changed while it was read ({len(changed):,} such files). Read the log "
-            "again when nobody writes to it, or name the files that are complete."
+            "again when no program writes to it, or name the files that are complete."
         )
 
 

@@ -83,7 +83,8 @@ def learn_curves(
             "no two positions can be compared: items hardly moved between positions of the same "
             "context, or were hardly clicked where they did. Use a coarser context (a query class, "
             "or context=None), more days, within='context', or swap neighbours at random for a "
-            "while; or say what is known from elsewhere, Weighted('pbm', examination=[1, 0.6, …])."
+            "while; or give a curve that is known from elsewhere, Weighted('pbm', examination=[1, "
+            "0.6, …])."
         )
     lost = records_without_period(tally)
     if lost and (within != "context" or "period" in varying):
@@ -109,7 +110,7 @@ def _curves(
     notes: list[str] = []
     if within == "period" and not batches.shape.period:
         raise ModelError(
-            "within='period', but the log was read without. Name the column: "
+            "within='period', but the log was read without a period. Name the column: "
             "read_log(…, period='…')."
         )
     if within == "context" or not batches.shape.period:

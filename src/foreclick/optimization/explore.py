@@ -275,7 +275,7 @@ def _notes(
 ) -> Iterator[str]:
     """What else should be known; `test` is how many records each half of an A/B test needs."""
     if now["verdict"][0] in (BETTER, WORSE):
-        yield f"The log tells already, if its click model holds. {now.verdicts[0]}"
+        yield f"If the click model holds, this log already has a verdict. {now.verdicts[0]}"
     used = shares > 0
     if used.any():
         yield (
@@ -288,7 +288,7 @@ def _notes(
         yield (
             f"{number_of(int(thin.sum()), 'context')}, with {q[thin].sum():.1%} of the traffic, "
             f"will show the candidate less than {_FEW} times each, too seldom for a mean of their "
-            "own. Evaluate with logging='propensity' if that is much."
+            "own. If that is a large share, evaluate with logging='propensity'."
         )
     if math.isfinite(test):
         days = "" if per_day is None else f" ({_days(2 * test / per_day)} with all the traffic)"

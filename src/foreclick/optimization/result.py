@@ -174,8 +174,8 @@ def summary(
         notes += judged.notes
     elif not held_out:
         notes.append(
-            "The policy was not judged by records of its own, so value is the naive one, which "
-            "flatters. Leave judge=None out."
+            "No records were held out to judge the policy (judge=None), so `value` is the estimate "
+            "that chose it, which is too high."
         )
     elif changed:
         notes.append(

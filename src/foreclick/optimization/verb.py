@@ -146,7 +146,9 @@ def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | 
         )
     by, *others = parse_estimators(estimators)
     if others:
-        raise ModelError(f"estimators={estimators!r}: a policy is the best by one of them.")
+        raise ModelError(
+            f"estimators={estimators!r}: a policy is chosen by one estimator. Give one."
+        )
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
         return metric, by if by.top == "ip" else Ladder("ip", by.examination)
     cell, clips = by.model.cell, by.clip or (math.inf,)

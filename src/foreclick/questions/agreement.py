@@ -109,16 +109,15 @@ class Replay(Result):
         ]
         if total["slope_low"] is not None:
             low, high = _ends(total, "slope")
-            sentences.append(
-                f"Where 1 was predicted, {total['slope']:.2f} came ({low:.2f} to {high:.2f})."
-            )
+            times = f"{total['slope']:.2f} ({low:.2f} to {high:.2f}) times"
+            sentences.append(f"Measured lifts were {times} the predicted ones.")
         if total["widening"] is not None and tests >= _FEW:
             low, high = _ends(total, "widening")
             fit = (
                 "too wide" if high < 1 else "too short" if low > 1 else "as wide as they should be"
             )
             sentences.append(
-                f"Intervals were {fit}: errors were {low:.2f} to {high:.2f} times as large."
+                f"Intervals were {fit}: errors were {low:.2f} to {high:.2f} times what they allow."
             )
         return Headline(title, tuple(lines), tuple(sentences))
 

@@ -370,8 +370,8 @@ def coverage_notes(
     if lost:
         named = ", ".join(f"{name} {count:,.0f}" for name, count in lost.items())
         notes.append(
-            f"Logged records in cells with probability 0 under the given logging policy: {named}. "
-            "They weigh M where it is finite and are left out where it is not. Check logging=."
+            f"Records that the given logging policy would never show: {named}. They have the "
+            "weight M where the estimator is clipped, and are left out elsewhere. Check logging=."
         )
     if ignored:
         notes.append(f"Ignored: {number_of(ignored, 'context')} that only the candidate has.")

@@ -394,8 +394,8 @@ def _changes_note(metric: Metric, rows: list[dict[str, Any]]) -> str:
     low, high = best["slope_low"], best["slope_high"]
     span = "" if low is None else f" ({low:.2f} to {high:.2f})"
     return (
-        f"{subject} {best['estimator']} predicted {best['skill']:.0%} of them, and where it "
-        f"predicted 1, {best['slope']:.2f}{span} came."
+        f"{subject} {best['estimator']} predicted {best['skill']:.0%} of them; actual changes were "
+        f"{best['slope']:.2f}{span} times the predicted ones."
     )
 
 

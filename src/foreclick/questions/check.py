@@ -314,8 +314,8 @@ def traffic_notes(both: Tally, variant: str, names: tuple[str, str]) -> list[str
         if alone := [str(d) for d in days[there.sum(axis=0) == 1]]:
             notes.append(
                 f"the arms were not shown on the same days: {number_of(len(alone), 'day')} have "
-                f"one of them alone ({few(alone)}). What days do is then taken for what the arm "
-                "does; leave these days out with where=."
+                f"one of them alone ({few(alone)}). Differences between days then look like "
+                "differences between arms; leave these days out with where=."
             )
         elif odd := _odd(day, arm, bucket, n, freedom):
             notes.append(

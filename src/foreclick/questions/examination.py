@@ -171,9 +171,9 @@ def _curve_notes(curve: Examined) -> list[str]:
     if places.identified.sum() < 2:
         return ["No curve: no two positions can be compared by items that moved between them."]
     if at:
-        first, other = (these(np.arange(len(linked)) == k) for k in (0, at))
         notes.append(
-            f"Nothing compares {first} with others, so examination is relative to {other}."
+            f"Position 1 cannot be compared with others, so examination is relative to position "
+            f"{at + 1}."
         )
     if not linked.all():
         notes.append(
@@ -183,7 +183,7 @@ def _curve_notes(curve: Examined) -> list[str]:
     if places.zero.any():
         notes.append(
             f"{these(places.zero, begin=True)} got no click from items that stood there and "
-            "elsewhere: examination is 0 as far as the log tells."
+            "elsewhere, so examination there is estimated as 0."
         )
     unclear = linked & ~places.identified & ~places.zero
     if unclear.any():

@@ -194,8 +194,8 @@ def judgments(
     notes = [share, rule, *notes]
     if tally.decayed:
         notes.append(
-            "Some periods count less than others. Intervals take what a record counts for a number "
-            "of records, so they are too wide where that is less than one."
+            "Some periods count less than others, so that a record counts as less than one. "
+            "Intervals are then too wide."
         )
     return Judgments(tuple(rows), tuple(rows[0]), tuple(notes), items=table)
 

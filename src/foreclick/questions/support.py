@@ -212,7 +212,7 @@ def _notes(rows: list[dict[str, Value]]) -> list[str]:
     if dark["out_of_sight"]:
         contexts = number_of(int(dark["out_of_sight"]), "context")
         notes.append(
-            f"By {name}, nothing is seen of {contexts}, {dark['out_share']:.0%} of the records: "
-            "see .contexts."
+            f"In {contexts}, with {dark['out_share']:.0%} of the records, the log saw nothing of "
+            f"the candidate by {name}: see .contexts."
         )
     return notes
