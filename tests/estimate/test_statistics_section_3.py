@@ -36,7 +36,7 @@ class TestItem2ALoggedCellOfProbability0:
         # (2, 1) was logged 3 times with 2 clicks: weight .25 / .5.
         expected = [(3 * 1 * 10 + 3 * 2 * 0.5) / 6, 3 * 2 * 0.5 / 6]
         assert found["value"][:2] == pytest.approx(expected, rel=SAME)
-        (note,) = [note for note in found.notes if "probability 0" in note]
+        (note,) = [note for note in found.notes if "would never show" in note]
         assert ": list 3." in note
         assert "weight M where the estimator is clipped" in note
         plain = ask(self.LOG, self.CANDIDATE, **asked)  # frequencies never meet it
