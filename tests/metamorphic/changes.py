@@ -109,8 +109,8 @@ def _shuffled(rng: Rng, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _with_segment(log: RandomLog, rng: Rng) -> Side:
-    found = log.having(device=rng.choice(["phone", "desk", "tv"], log.rows).tolist())
-    return _read(found, segments=[*log.roles.get("segments", []), "device"])
+    found = log.having(screen=rng.choice(["phone", "desk", "tv"], log.rows).tolist())
+    return _read(found, segments=[*log.roles.get("segments", []), "screen"])
 
 
 def _with_reward(log: RandomLog, rng: Rng) -> Side:
