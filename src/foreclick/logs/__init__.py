@@ -148,7 +148,7 @@ def read_log(
     long: tuple[str, str] | None = None,
     depth: int | None = None,
     invalid: Literal["error", "drop"] = "error",
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
+    engine: Any = None,  # noqa: ANN401 - a connection
 ) -> Log:
     """Read a click log where it lives, check it, and compress it in one pass.
 
