@@ -139,7 +139,7 @@ OBP_PYTHON ?= python3.10
 obp: ## Values, times and memory beside obp, which OBP_PYTHON has
 	$(VENV)/bin/python benchmarks/beside_obp.py --python $(OBP_PYTHON)
 
-look: ## A report as page and pictures, checked for accessibility (node, Chromium; ARGS="--data data")
+look: ## A report as page and pictures, checked for accessibility (node, Chromium)
 	@! command -v npm >/dev/null || npm install --silent --no-fund --no-audit --prefix .cache/look playwright-core axe-core
 	$(VENV)/bin/python -m tests.rendering.look $(ARGS)
 

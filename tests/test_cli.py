@@ -15,6 +15,7 @@ import pytest
 import foreclick as fc
 from foreclick import simulate
 from foreclick.cli import main
+from foreclick.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,11 +64,8 @@ FILES: dict[str, dict[str, Any]] = {
         "item": [1, 2, 3] * 2,
         "score": [2.0, 3, 1, 3, 2, 1],
     },
-    "points": {"query": ["a", "a", "b"], "doc": [1, 2, 3], "points": [2.0, 3, 1]},
-    "lists": {**CANDIDATE, "probability": [1.0, 1.0]},
     "slots": {"query": ["a", "b"], "item": [1, 2], "position": [1, 1], "probability": [1.0, 0.5]},
     "named": {"q": ["a", "b"], "doc": [1, 2], "rank": [1, 1], "p": [1.0, 0.5]},
-    "docs": {"q": ["a", "b"], "docs": [[2, 1], [1, 2]]},
     "best": {"context": ["q"], "items": [[1, 2]]},
     "worst": {"context": ["q"], "items": [[2, 1]]},
     "often": {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.7, 0.3]},
@@ -190,9 +188,7 @@ SAME: dict[str, tuple[list[str], Callable[[], Result]]] = {
         lambda: evaluated(log=read(propensity="share"), logging="propensity", estimators="list"),
     ),
     "backtest": (BACKTEST, backtested),
-    "the first rank": ([*BACKTEST, "--ranks", "1"], lambda: backtested(ranks=1)),
     "ranks": ([*BACKTEST, "--ranks", "2-5"], lambda: backtested(ranks=(2, 5))),
-    "blocks": ([*BACKTEST, "--block", "2"], lambda: backtested(block=2)),
     "forward": ([*BACKTEST, "--forward"], lambda: backtested(forward=True)),
     "compare": (
         [*COMPARE, *BOTH, "-m", "dcg@2", "-e=item", "--confidence=0.8"],
@@ -203,20 +199,8 @@ SAME: dict[str, tuple[list[str], Callable[[], Result]]] = {
             confidence=0.8,
         ),
     ),
-    "what is missing": (
-        [*COMPARE, "--candidate", "half=half.parquet", "--missing", "production"],
-        lambda: compared({"half": HALF}, missing="production"),
-    ),
     # --- logs
     "commas": (wide("--items", "i1,i2,i3", "--clicks", "c1,c2,c3"), evaluated),
-    "repetition": (
-        wide("--items=i1", "--items=i2", "--items=i3", "--clicks=c1", "--clicks=c2,c3"),
-        evaluated,
-    ),
-    "one wide column": (
-        wide("--items", "i1,", "--clicks", "c1,", "--missing", "drop"),
-        lambda: evaluated(log=read(depth=1), missing="drop"),
-    ),
     "long": (TALLIED, evaluated),
     "one context": (
         ["evaluate", "log.parquet", "shared.parquet", "--context", "", *ASKED],
@@ -228,23 +212,10 @@ SAME: dict[str, tuple[list[str], Callable[[], Result]]] = {
     ),
     # --- candidates
     "scores": (of("scores.parquet"), lambda: evaluated(fc.Ranking.from_scores(FILES["scores"]))),
-    "the best two": (
-        of("scores.parquet", "--k", "2"),
-        lambda: evaluated(fc.Ranking.from_scores(FILES["scores"], k=2)),
-    ),
-    "points": (
-        of("points.parquet", "--score", "points", "--column", "item=doc"),
-        lambda: evaluated(fc.Ranking.from_scores(FILES["points"], item="doc", score="points")),
-    ),
-    "lists": (of("lists.parquet"), lambda: evaluated(fc.Lists(FILES["lists"]))),
     "slots": (of("slots.parquet"), lambda: evaluated(fc.Marginals(FILES["slots"]))),
     "named": (
         of("named.parquet", *(f"--column={column}" for column in NAMED)),
         lambda: evaluated(Slots(FILES["named"])),
-    ),
-    "docs": (
-        of("docs.parquet", "--column", "context=q", "--column", "items=docs"),
-        lambda: evaluated(fc.Ranking(FILES["docs"], context="q", items="docs")),
     ),
     "a TREC run": (
         of("bm25.run", "--k", "2"),
@@ -409,3 +380,22 @@ def test_a_tally_refuses_roles_that_would_change_nothing(run, capsys):
     run("tally", "log.parquet", *Q, "-o", "tally.parquet")
     assert main(["check", "tally.parquet", "--where", "day = 1", "--reward", "a=b"]) == 2
     assert "--reward, --where would change nothing" in capsys.readouterr().err
+
+
+def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys, monkeypatch):
+    def full(*_: object) -> None:
+        raise SourceError("'full.png' cannot be written: No space left on device.")
+
+    monkeypatch.setattr("foreclick.rendering.save", full)
+    assert main([*EVALUATE, "-o", "full.png", "--format", "csv"]) == 2
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert "full.png" in err
+
+
+@pytest.mark.parametrize("world", ["yandex-like", "pbm-drift", "illustrative-query"])
+def test_simulate_writes_one_file(run, world):
+    (row,) = run("simulate", "logs/one.parquet", "--world", world, "--records", "300")
+    assert (row["records"], row["files"]) == (300, 1)
+    drawn = simulate.PRESETS[world](records=300, seed=0).sample(seed=0)
+    assert pq.read_table("logs/one.parquet").equals(drawn)

@@ -113,6 +113,7 @@ MISTAKES: dict[str, Mistake] = {
     "a negative smallest change": evaluate(min_effect=-1),
     "a smallest change in per cent": evaluate(min_effect=5),
     "a clip of 0": lambda _: fc.Weighted("ip", clip=0),
+    "a flag that is none": do(fc.Confidence, anytime="bayes"),
     "a choice that there is not": evaluate(missing="skip"),
     "clusters that there are not": do(fc.Confidence, clusters="days"),
     "a guardrail in per cent": evaluate(guardrails={"clicks@2": 5}),
@@ -277,6 +278,9 @@ MISTAKES: dict[str, Mistake] = {
     "tallies of texts and numbers": lambda _: fc.tally(LOG) + fc.tally(NUMBERED),
     "a half-life of 0": lambda log: fc.tally(log).weigh(half_life=0),
     "a half-life without periods": lambda _: fc.tally(LOG).weigh(half_life=1),
+    "a half-life of weekdays": lambda _: fc.tally(
+        fc.read_log({**LOG, "device": ["monday"] * 40}, period="device")
+    ).weigh(half_life=1),
     "nothing later than the last day": evaluate(trained_until=9),
     "trained until something else": evaluate(trained_until="noon"),
     # --- tables and roles
@@ -312,6 +316,7 @@ MISTAKES: dict[str, Mistake] = {
     "slots without positions": slots(position=None),
     "a run that is none": do(fc.Ranking.from_trec, 7),
     "a run without numbers": do(fc.Ranking, {"q": {"a": 1.0, "b": math.nan}}),
+    "ids of a run that are fractions": do(fc.Ranking, {"q": {"a": 1.0, 1.5: 2.0}}),
     "requests without ids": do(TWO.sample, {"request": [1, None], "context": ["q"] * 2}),
     "requests without a column": do(TWO.sample, {"id": [1], "context": ["q"]}),
     "requests that are fractions": do(TWO.sample, {"request": [1.5], "context": ["q"]}),
@@ -338,6 +343,16 @@ MISTAKES: dict[str, Mistake] = {
     "a context that no world has": world(contexts=[1]),
     "a hole in a list": world(lists=[[-1, 0]]),
     "lists that are not all": world(probabilities=[0.5]),
+    "a drift of too few items": do(simulate.Drifting, 1, 10),
+    "attraction without contexts": do(simulate.DCTR, [0.5]),
+    "attraction above 1": do(simulate.DCTR, [[1.5]]),
+    "the value of another world's item": do(
+        PBM.value, {"context": [0], "items": [[7]]}, "clicks@1"
+    ),
+    "the value of orders": do(PBM.value, {"context": [0], "items": [[0]]}, "orders@1"),
+    "frequencies of other contexts": do(
+        PBM.value, {"context": [0], "items": [[0]]}, "clicks@1", [1, 2]
+    ),
     "a drift that is none": do(simulate.Drifting, 1, 11, fresh=1.2),
 }
 

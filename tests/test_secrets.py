@@ -18,7 +18,6 @@ import foreclick as fc
 from foreclick.cli import main
 from foreclick.cli.output import show
 from foreclick.errors import SourceError
-from foreclick.progress import Progress
 from foreclick.results import Result
 from foreclick.secrets import masked, printable, visible
 
@@ -111,12 +110,6 @@ def test_titles_notes_cells_and_pictures(tmp_path):
     drawn = [chart.svg(), repr(chart), *(mark.text for mark in chart.layout()[0])]
     assert "***" in drawn[0]
     assert "HIDDEN" not in "".join(drawn)
-
-
-def test_progress():
-    heard: list[str] = []
-    Progress(heard.append)(f"\x1b[2JWriting {URL}")
-    assert heard == ["\\x1b[2JWriting https://localhost:1/x.parquet?a=1&X-Amz-Signature=***"]
 
 
 def test_the_command_of_a_report(tmp_path, monkeypatch, capsys):

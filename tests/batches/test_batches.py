@@ -6,8 +6,23 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches import pooled, source
+from foreclick.batches import (
+    EMPTY,
+    Batch,
+    Batches,
+    Candidate,
+    Coding,
+    batches_of,
+    only_contexts,
+    pooled,
+    size_of,
+    some_contexts,
+    source,
+)
+from foreclick.batches.candidate import matched_prefixes
 from foreclick.errors import EngineError
+from tests.batches.sizes import in_batches
+from tests.drawn import drawn, lists_table, log_table
 
 
 def test_work_is_done_in_order_in_one_process_or_two():
@@ -30,3 +45,134 @@ def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
         again = list(batches)
         assert [a is b for a, b in zip(first, again, strict=True)] == [stay] * 2
         assert all(np.array_equal(a.lists, b.lists) for a, b in zip(first, again, strict=True))
+
+
+# --- some contexts of a log: whole ones, the same ones in any batches, whatever they are called ---
+
+
+def columns():
+    rng = np.random.default_rng(4)
+    return {
+        "context": [f"q{x}" for x in rng.integers(0, 200, 2000)],
+        "items": [rng.permutation(5)[:3].tolist() for _ in range(2000)],
+        "clicks": rng.integers(0, 2, (2000, 3)).tolist(),
+        "day": rng.integers(0, 4, 2000).tolist(),
+    }
+
+
+@pytest.fixture(scope="module")
+def tally():
+    return fc.tally(fc.read_log(columns(), period="day"))
+
+
+def records_of(batches):
+    return {
+        context: n
+        for batch in batches
+        for context, n in zip(batch.contexts.to_pylist(), batch.context_n.tolist(), strict=True)
+    }
+
+
+def test_they_are_whole_and_about_as_many_as_asked(tally):
+    everything = records_of(batches_of(tally))
+    some = some_contexts(batches_of(tally), "clicks", 0.3)
+    drawn = records_of(some)
+    assert 0.2 < len(drawn) / len(everything) < 0.4
+    assert all(everything[context] == n for context, n in drawn.items())
+    assert records_of(some) == drawn  # gone through again
+    fewer = records_of(some_contexts(batches_of(tally), "clicks", 0.1))
+    assert set(fewer) < set(drawn)
+    assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)  # not copied
+
+
+@pytest.mark.parametrize("slots", [1, 10**9])
+def test_periods_of_contexts_that_take_no_part_are_gone(slots):
+    """As if the log had never had them: of days 2 to 5, and of no day, two are left."""
+    table = {
+        "context": ["a", "a", "a", "b", "b", "c"],
+        "items": [[1, 2]] * 6,
+        "clicks": [[1, 0]] * 6,
+        "day": [3, 5, 5, 2, 4, None],
+    }
+    batches = batches_of(in_batches(fc.tally(fc.read_log(table, period="day")), slots))
+    taken = [np.array([x == "a" for x in batch.contexts.to_pylist()]) for batch in batches]
+    some = only_contexts(batches, taken)
+    assert some.codebook.periods is not None
+    assert some.codebook.periods.values.to_pylist() == [3, 5]
+    (batch,) = some
+    assert batch.cluster_count["period"] == 2
+    assert np.bincount(batch.clusters["period"], batch.n).tolist() == [1, 2]
+
+
+def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tally, monkeypatch):
+    """Which takes no pass over it; and the same ones whatever else it has."""
+    monkeypatch.setattr(source, "KEPT_SLOTS", 0)
+    other = fc.tally(fc.read_log(columns(), period="day"))
+    drawn = records_of(some_contexts(batches_of(other), "clicks", 0.3))
+    assert 0.2 < len(drawn) / 200 < 0.4
+    half = {name: values[:1000] for name, values in columns().items()}
+    fewer = records_of(some_contexts(batches_of(fc.tally(fc.read_log(half))), "clicks", 0.3))
+    assert set(fewer) <= set(drawn)
+
+
+# --- how large a log is, by its batches or by one query -------------------------------------------
+
+
+@pytest.mark.parametrize("count", [None, "times"])
+def test_a_log_that_does_not_stay_in_memory_is_not_read_to_tell_its_size(count, monkeypatch):
+    records = {
+        "context": ["a", "a", "a", "b", "c"],
+        "items": [["x", "y"], ["y", "x"], ["x", "y"], ["x"], ["z", "x"]],
+        "clicks": [[1, 0], [0, 0], [0, 1], [1], [0, 0]],
+        "times": [2.0, 2.0, 2.0, 2.0, 2.0],
+    }
+    counted = size_of(fc.tally(fc.read_log(records, count=count)))
+    assert (counted.contexts, counted.rows, counted.largest, counted.pairs) == (3, 5, 3, 5)
+    monkeypatch.setattr(source, "KEPT_SLOTS", 0)
+    monkeypatch.setattr(source.Batches, "__iter__", None)
+    asked = size_of(fc.tally(fc.read_log(records, count=count)))
+    assert asked._replace(pairs=5) == counted
+    assert asked.pairs == 10
+
+
+# --- prefixes of a candidate's lists, found among those of the log --------------------------------
+
+
+def compared(batch: Batch, candidate: Candidate, depth: int) -> None:
+    """One list after the other, as tuples of pairs."""
+    empty = np.full((len(batch.lists), max(depth - batch.depth, 0)), EMPTY)
+    lists = np.hstack([batch.lists, empty])
+    logged = {
+        (int(context), *row[:k].tolist()): int(numbers[min(k, batch.depth) - 1])
+        for context, row, numbers in zip(batch.list_context, lists, batch.prefix, strict=True)
+        for k in range(1, depth + 1)
+    }
+    found = matched_prefixes(batch, candidate.lists, depth)
+    for context, row, numbers in zip(
+        candidate.lists.context, candidate.lists.pairs, found, strict=True
+    ):
+        wanted = [logged.get((int(context), *row[:k].tolist()), -1) for k in range(1, depth + 1)]
+        assert numbers.tolist() == wanted
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_prefixes_are_those_of_equal_lists(seed: int):
+    case = drawn(seed, records=40, ragged=True, missing=True, text=seed % 2 == 0)
+    tally = fc.tally(fc.read_log(log_table(case.records)))
+    for slots in (1, 10_000):
+        for batch in Batches(tally, slots):
+            for depth in (1, batch.depth, batch.depth + 2):
+                coding = Coding(batch, depth)
+                compared(batch, Candidate(coding, fc.Lists(lists_table(case.candidate))), depth)
+                production = Candidate(coding, fc.Observed(tally))
+                found = matched_prefixes(batch, production.lists, depth)
+                assert (found >= 0).all()
+
+
+def test_parts_of_a_context_have_prefixes_of_their_own():
+    case = drawn(3, records=40, ragged=True, missing=True)
+    tally = fc.tally(fc.read_log(log_table(case.records)))
+    (batch,) = Batches(tally)
+    parts = batch.split(np.arange(len(batch.n)) % 2, 2)
+    candidate = Candidate(Coding(parts, batch.depth), fc.Lists(lists_table(case.candidate)))
+    compared(parts, candidate, batch.depth)

@@ -221,19 +221,6 @@ def test_parts_of_contexts_are_contexts(name: str, text: bool):
 
 
 @pytest.mark.parametrize(("name", "text"), CASES)
-def test_rows_may_be_taken_several_times_or_not(name: str, text: bool):
-    _, batch, codebook, _ = make(name, text=text, seed=4)
-    rng = np.random.default_rng(5)
-    rows = np.sort(rng.integers(0, len(batch.n), len(batch.n)))
-    n = rng.integers(1, 9, len(rows)).astype(np.float64)
-    right: Counter[Any] = Counter()
-    keys = row_keys(batch, SHAPES[name], codebook)
-    for row, count in zip(rows.tolist(), n, strict=True):
-        right[keys[row]] += count
-    assert read_back(batch.take(rows, n), SHAPES[name], codebook) == right
-
-
-@pytest.mark.parametrize(("name", "text"), CASES)
 def test_a_part_is_the_batch_of_its_contexts(name: str, text: bool):
     rows, batch, codebook, _ = make(name, text=text, seed=6)
     shape = SHAPES[name]

@@ -3,7 +3,6 @@
 import gc
 import math
 import threading
-from typing import Any
 
 import ibis
 import pyarrow as pa
@@ -86,25 +85,6 @@ def test_a_nul_is_in_no_statement(dialect):
     for write in (say.name, say.literal):
         with pytest.raises(SourceError, match="NUL"):
             write("a\0b")
-
-
-def test_an_element_beyond_the_end_is_null(engine):
-    lists: list[Any] = [[1, None, 3], [4], [], None]
-    names: list[Any] = [["a"], ["b", "c"], None, []]
-    columns = {
-        "row": range(4),
-        "items": pa.array(lists, pa.list_(pa.int64())),
-        "names": pa.array(names, pa.list_(pa.string())),
-    }
-    table = opened(engine, pa.table(columns))
-    say = table.engine.say
-    elements = {f"i{k}": say.at("s.items", k) for k in (1, 3, 9)} | {"j2": say.at("s.names", 2)}
-    assert ask(table, **elements).to_pydict() == {
-        "i1": [1, 4, None, None],
-        "i3": [3, None, None, None],
-        "i9": [None] * 4,
-        "j2": [None, "c", None, None],
-    }
 
 
 # --- steps ----------------------------------------------------------------------------------------

@@ -103,10 +103,6 @@ def test_lists_in_the_cells_of_a_csv(tmp_path, text):
     assert counted(fc.read_log(tmp_path / "log.csv")) == reference(AS_TEXT)
 
 
-def test_lists_in_text_cells_on_every_engine(engine):
-    assert counted(fc.read_log(engine.load(cells()))) == reference(AS_TEXT)
-
-
 @pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.csv.gz", "LOG.CSV"])
 def test_wide_and_long_csv(tmp_path, name):
     sign = "\t" if name.endswith("tsv") else ","
@@ -154,16 +150,6 @@ FRAMES: dict[str, Any] = {
 @pytest.mark.parametrize("name", FRAMES)
 def test_frames_and_tables(name):
     assert counted(fc.read_log(FRAMES[name]())) == reference()
-
-
-def test_lists_of_a_fixed_size_and_of_categories():
-    rows = [row for row in LISTS if len(row["items"]) == 3]
-    three = pa.list_(pa.int64(), 3)
-    schema = pa.schema({"context": pa.string(), "items": three, "clicks": three})
-    assert counted(fc.read_log(pa.Table.from_pylist(rows, schema))) == reference(rows)
-    kind = pa.list_(pa.dictionary(pa.int8(), pa.string()))
-    items = pa.array([row["items"] for row in AS_TEXT], pa.list_(pa.string())).cast(kind)
-    assert counted(fc.read_log(table().set_column(1, "items", items))) == reference(AS_TEXT)
 
 
 @without_spark

@@ -16,6 +16,17 @@ from tests.batches.sizes import in_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+import gc
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from foreclick.engines import engine_of
+from tests.engines.random_roles import LOGS, assert_same_tally
+from tests.tries import LONG
 
 ASKED: dict[str, Any] = {
     "metrics": ["clicks@2", "dcg@3"],
@@ -80,3 +91,39 @@ def test_tasks_of_a_cluster_answer_as_home_does(
     there = fc.evaluate(fc.tally(fc.read_log(frame, **ROLES)), candidate(), **ASKED)
     assert_same(there.to_dicts(), home.to_dicts())
     assert any("stayed in pyspark" in note for note in there.notes)
+
+
+# --- a client of Spark Connect, and a cluster of a master and two workers -------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("log", [log for log in LOGS if LONG or log.name == "all roles"], ids=str)
+def test_the_tally_of_a_client_is_the_same_and_nothing_is_left(spark_client, log):
+    there = fc.read_log(spark_client.createDataFrame(log.table), **log.roles)
+    assert_same_tally(there, log)
+    session = there.engine.connection
+    del there
+    gc.collect()
+    engine_of(session).drop_unused()
+    assert spark_client.catalog.listTables() == []
+
+
+@pytest.mark.spark
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("java") is None, reason="no java")
+def test_answers_are_the_same_on_a_cluster_whose_worker_dies():
+    """In a process of its own: this one's JVM, if there is one, belongs to another session."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.on_spark", "same", "killed", "--records", "2000"],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    said = done.stdout
+    assert re.search(r"same: [\d,]+ rows of the tally and \d+ answers", said)
+    assert "killed 1:" in said

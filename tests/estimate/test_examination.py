@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches import Batches, batches_of
-from foreclick.learn import examination
+from foreclick.batches import batches_of
 from foreclick.learn.examination import examine
 from tests.truth import swaps
 from tests.truth.swaps import Slot
@@ -89,32 +88,3 @@ def log():
     }
     roles: Any = {"period": "day", "unit": "user", "count": "weight", "segments": ("half",)}
     return fc.tally(fc.read_log(table, **roles))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"clusters": ["period", "unit"]},
-        {"clusters": ["period", "unit"], "dated": True, "by": ["half"]},
-        {"by": ["half", "period"]},
-    ],
-)
-def test_numbers_do_not_depend_on_batches_nor_on_what_is_kept(log, options, monkeypatch):
-    def numbers(slots):
-        found = examine(Batches(log, slots), reward="clicks", places=[0, 1, 1, 2], **options)
-        return {
-            segment: np.concatenate(
-                [e.p, e.places.records, e.item_slope.ravel()]
-                + [error.covariance.ravel() for error in (*e.errors, e.context_error)]
-            )
-            for segment, e in found.items()
-        }
-
-    expected = numbers(10**9)
-    assert len(expected) == {"half": 2, "half,period": 12}.get(",".join(options.get("by", [])), 1)
-    ways = [numbers(1), numbers(300)]
-    monkeypatch.setattr(examination, "KEPT_NUMBERS", 0)
-    for way in (*ways, numbers(300)):
-        assert way.keys() == expected.keys()
-        for segment, values in way.items():
-            assert np.allclose(values, expected[segment], rtol=1e-9, atol=1e-12, equal_nan=True)

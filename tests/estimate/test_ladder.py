@@ -20,8 +20,8 @@ from foreclick.learn.overlap import Alike
 from foreclick.learn.prior import Prior, Theta
 from foreclick.metrics import Metric
 from foreclick.question import Target
-from tests.answers import answer, close
-from tests.drawn import drawn, lists_table, log_table, marginals_table
+from tests.answers import close
+from tests.drawn import drawn, lists_table, log_table
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Record, clicks_at, dcg_at
 
@@ -39,7 +39,6 @@ SMALL: dict[str, Any] = {
 BETA = (-1.2, 0.4, 0.3, -0.2, 0.3, 0.2, 0.1, 0.05)
 BARE = (-0.9, 0.2, 0.4)
 THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
-OPTIONS: dict[str, Any] = {"missing": "drop", "confidence": fc.Confidence(clusters="record")}
 
 
 def given_fit(
@@ -156,21 +155,6 @@ def covered_case() -> tuple[fc.Log, Any]:
     ]
     candidate = {"context": ["q", "q"], "items": [[2, 1, 3], [1, 3, 2]], "probability": [0.3, 0.7]}
     return fc.read_log(log_table(records)), fc.Lists(pa.table(candidate))
-
-
-def test_marginals_say_all_that_the_top_ip_needs():
-    case = drawn("slots", **SMALL)
-    log = fc.read_log(log_table(case.records * 2))
-    for metric in THETA:
-        one, other = (
-            answer(log, policy, "ladder-ip", metric, **OPTIONS)
-            for policy in (
-                fc.Lists(lists_table(case.candidate)),
-                fc.Marginals(marginals_table(case.candidate)),
-            )
-        )
-        for name in ("value", "se", "change", "covered"):
-            assert close(one[name], other[name], 1e-9), name
 
 
 def test_records_that_nobody_counted_are_not_none_of_them():

@@ -6,10 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ForeclickWarning
-from tests import drawn
-from tests.answers import IBIS, SAME, answer, assert_as_oracle, clipped, log_of, repeated
-from tests.truth import oracle
+from tests.answers import SAME, clipped, log_of, repeated
 from tests.truth.paper import paper
 
 
@@ -63,67 +60,3 @@ class TestItem3MassOnUnloggedCells:
         found = ask(self.LOG, candidate, estimators=clipped("ip", [1, 2, 3, math.inf]))
         assert found["clipped"] == pytest.approx([2 / 3, 1 / 3, 0, 0], rel=SAME, abs=SAME)
         assert found["covered"] == [1.0] * 4
-
-
-class TestItem5FrequenciesOrPropensities:
-    """By default frequencies where contexts repeat, propensities where they do not."""
-
-    ONCE: ClassVar[Any] = [  # context, items, clicks, propensity of the list, of each slot
-        ("a", [1, 2], [1.0, 0.0], 0.5, [0.6, 0.5]),
-        ("b", [2, 1], [1.0, 1.0], 0.25, [0.3, 0.25]),
-        ("b", [2, 1], [0.0, 1.0], 0.2, [0.4, 0.2]),
-        ("c", [1, 3], [1.0, 1.0], 0.1, [0.8, 0.125]),
-        ("d", [3, 1], [1.0, 0.0], 0.7, [0.9, 0.7]),
-    ]
-    OFTEN: ClassVar[Any] = [row for row in ONCE for _ in range(5)]
-    POLICY: ClassVar[Any] = {
-        "a": {(1, 2): 0.5, (2, 1): 0.5},
-        "b": {(2, 1): 0.25, (3, 1): 0.75},
-        "c": {(1, 3): 1.0},
-        "d": {(1, 3): 1.0},
-    }
-    CANDIDATE = fc.Lists(drawn.lists_table(POLICY))
-    SIDES: ClassVar[Any] = {
-        "list": lambda draws, items, k: draws.get(items, 0.0),
-        "prefix": lambda draws, items, k: oracle.probability(
-            draws, lambda other: other[:k] == items[:k]
-        ),
-        "ip": lambda draws, items, k: oracle.shows(draws, items[k - 1], k),
-    }
-
-    @staticmethod
-    def read(rows, propensity=None):
-        names = ("context", "items", "clicks", "of_list", "of_slot")
-        table = dict(zip(names, zip(*rows, strict=True), strict=True))
-        return fc.read_log(table, propensity=propensity)
-
-    def ips(self, model, clip=math.inf):
-        """1/n Σ Σ_k w_k min(h / propensity, M), from the raw rows."""
-        total = 0.0
-        for context, items, clicks, of_list, of_slot in self.ONCE:
-            for k, click in enumerate(clicks, 1):
-                h = self.SIDES[model](self.POLICY[context], tuple(items), k)
-                total += click * min(h / (of_list if model == "list" else of_slot[k - 1]), clip)
-        return total / len(self.ONCE)
-
-    def test_frequencies_are_used_where_contexts_repeat_or_where_they_are_asked_for(self):
-        often = self.read(self.OFTEN, "of_list")
-        records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.OFTEN]
-        assert_as_oracle(
-            ask(often, self.CANDIDATE, estimators=["list", "ip"]), records, self.POLICY
-        )
-        row = answer(often, self.CANDIDATE, "list", logging="propensity")
-        assert row["value"] == pytest.approx(self.ips("list"), rel=SAME)
-
-    @pytest.mark.filterwarnings(IBIS)
-    def test_frequencies_of_contexts_that_do_not_repeat_are_warned_of(self):
-        """Models that propensities cannot answer for use them all the same."""
-        once = self.read(self.ONCE, "of_list")
-        records = [oracle.Record(c, tuple(i), tuple(w)) for c, i, w, _, _ in self.ONCE]
-        with pytest.warns(ForeclickWarning, match="hardly repeat"):
-            found = ask(once, self.CANDIDATE, estimators=["item", "list"])
-        expected = oracle.value("item", records, self.POLICY, (1, 1)), self.ips("list")
-        assert found["value"] == pytest.approx(expected, rel=SAME)
-        with pytest.warns(ForeclickWarning, match="hardly repeat"):
-            found = ask(once, self.CANDIDATE, estimators="list", logging="frequency")
-        assert_as_oracle(found, records, self.POLICY)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import foreclick as fc
 from foreclick.errors import InvalidLogError
 from foreclick.events import Match, from_events
 
@@ -336,18 +335,3 @@ def test_lists_that_break_the_rules_are_in_the_ledger():
     assert log.ledger.losses == {"lists, context is null": 1}
     with pytest.raises(InvalidLogError, match="nothing is left of 2 rows"):
         from_events({**SHOWN, "context": pa.nulls(5, pa.string())}, CLICKS)
-
-
-def test_a_candidate_may_call_its_columns_as_the_events_do():
-    shown = {
-        "list_id": [1, 1, 2, 2],
-        "query": ["q"] * 4,
-        "sku": [7, 8, 8, 7],
-        "position": [0, 1, 0, 1],
-    }
-    did = {"list_id": [1, 2], "sku": [7, 7], "action": ["click"] * 2}
-    log = fc.from_events(shown, did, context="query", items="sku")
-    scores = {"query": ["q", "q"], "item": [7, 8], "score": [2.0, 1.0]}
-    candidate = fc.Ranking.from_scores(scores)
-    seen = fc.support(log, candidate, metrics="clicks@1", estimators="item")["covered"]
-    assert seen == [1.0]

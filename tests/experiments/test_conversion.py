@@ -37,13 +37,6 @@ def test_a_directory_and_a_glob_are_their_files_in_order_without_hidden_ones(wri
     assert datasets.convert("pyclick", path, out).records == 1
 
 
-@pytest.mark.parametrize("dataset", datasets.FORMATS)
-def test_an_empty_file(write, tmp_path, dataset):
-    with pytest.raises(SourceError, match=r"no records|lacks"):
-        datasets.convert(dataset, write("\n\n", "empty.csv"), tmp_path / "out.parquet")
-    assert [file.name for file in tmp_path.iterdir()] == ["empty.csv"]
-
-
 @pytest.mark.parametrize("dataset", ["yandex", "relevance_prediction", "pyclick"])
 @pytest.mark.parametrize(("lines", "read"), [(3, "3 of 3"), (5_000, "1,000 of 1,000")])
 def test_another_format_is_refused_early(write, tmp_path, dataset, lines, read):
@@ -61,22 +54,6 @@ def test_a_cut_off_gzip_file(write, tmp_path):
     with pytest.raises(SourceError, match=r"damaged or cut off.*Fetch it again"):
         datasets.convert("yandex", path, out)
     assert out.read_text() == "what was there before"
-
-
-def test_what_cannot_be_converted(write, tmp_path):
-    source = write(RECORD)
-    for dataset, path, out, message in (
-        ("pyclick", tmp_path / "nothing", "out.parquet", "no file matches"),
-        ("pyclick", source, "out.csv", "Parquet file in a directory"),
-        ("pyclick", source, "no/such/folder/out.parquet", "Parquet file in a directory"),
-        ("netflix", source, "out.parquet", "there are yandex, relevance_prediction"),
-    ):
-        with pytest.raises(SourceError, match=message):
-            datasets.convert(dataset, path, tmp_path / out)
-    with pytest.raises(SourceError, match="day_length"):
-        datasets.convert("pyclick", source, tmp_path / "out.parquet", day_length=5)
-    with pytest.raises(SourceError, match="day_length"):
-        datasets.relevance_prediction(source, day_length=0)
 
 
 def test_readers_warn_of_what_is_odd_and_keep_sources_apart(write, tmp_path):

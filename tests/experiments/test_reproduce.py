@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pyarrow as pa
 import pytest
 
@@ -15,7 +13,6 @@ from experiments.reproduce import (
     ILLUSTRATIVE,
     LESS_FREQUENT,
     ONE,
-    Reproduction,
     _drift,
     _illustrative,
     main,
@@ -27,9 +24,6 @@ from foreclick import simulate
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("reproduce")]
 
 DAYS = 4
-
-RECORDS = 20_000
-small = partial(simulate.yandex_like, queries=120)
 
 
 def log_of(records: dict[object, int], first: dict[object, list[int]] | None = None) -> fc.Tally:
@@ -49,16 +43,7 @@ def log_of(records: dict[object, int], first: dict[object, list[int]] | None = N
     return fc.tally(fc.read_log(pa.table(rows), context="query", period="day"))
 
 
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory) -> Reproduction:
-    out = tmp_path_factory.mktemp("paper") / "figures"
-    told: list[str] = []
-    found = reproduce(records=RECORDS, seed=3, world=small, out=out, progress=told.append)
-    assert told[0] == f"Simulating {RECORDS:,} records"
-    assert told[-1] == "Drawing the figures"
-    return found
-
-
+@pytest.mark.long
 def test_an_experiment_that_the_log_cannot_give_is_left_out(tmp_path):
     found = reproduce(log_of({7: 400, ILLUSTRATIVE: 40}), out=tmp_path)
     assert {r["experiment"] for r in found} == {ONE, FREQUENT, ALL_POSITIONS}

@@ -237,9 +237,9 @@ def strata_of(case: Case) -> list[Any]:
     return [*({row.land for row in case.rows} if case.by else ()), ...]
 
 
-def inside(case: Case, land: Any) -> list[bool]:  # noqa: ANN401
+def inside(rows: Sequence[Row], land: Any) -> list[bool]:  # noqa: ANN401
     """Which rows are of a segment."""
-    return [land in (..., row.land) for row in case.rows]
+    return [land in (..., row.land) for row in rows]
 
 
 def _assert_row(
@@ -441,7 +441,7 @@ def _assert_spread(
 ) -> None:
     """The covariance, where an oracle knows it and no weight stands at the edge of the clip."""
     used = used_rows(case, case.rows)
-    part = [land in (..., row.land) for row in used]
+    part = inside(used, land)
     mine = [row for row, here in zip(used, part, strict=True) if here]
     periods = len({row.day for row in mine})
     lone = case.clusters == "period" and periods < 2

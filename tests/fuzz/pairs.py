@@ -28,6 +28,7 @@ from tests.fuzz.judge import (
     assert_close,
     expected,
     expected_of,
+    inside,
     question_of,
     refused,
     spread_known,
@@ -105,7 +106,7 @@ def _assert_pair(sides: list[Case], land: Any, pair: list[Estimate]) -> None:  #
             assert_close(name, found, right[name], right, where)
         sizes.append(max(right.get("size", 0.0), abs(right.get("value") or 0.0)))
     used = used_rows(case, case.rows)
-    part = [land in (..., row.land) for row in used]
+    part = inside(used, land)
     if not all(e.has_variance for e in pair) or not spread_known(
         case, measure, one.estimator, one.clip
     ):

@@ -25,6 +25,7 @@ from tests.fuzz.judge import (
     assert_add_up,
     assert_close,
     expected_of,
+    inside,
     question_of,
     refused,
     spread_known,
@@ -148,15 +149,15 @@ def _assert_spread(
 ) -> None:
     """The covariance of the ratio and production's: of ψ_R = (ψ_N − R ψ_D) / D."""
     used = used_rows(case, case.rows)
-    inside = np.flatnonzero([land in (..., row.land) for row in used])
+    at = np.flatnonzero(inside(used, land))
     if not found.has_variance or not all(
         spread_known(case, m, found.estimator, found.clip) for m in pair
     ):
         return
-    mine = [used[i] for i in inside]
+    mine = [used[i] for i in at]
     if sum(row.weight for row in mine) <= 2:
         return
-    over, under = (_moves(case, used, found.estimator, m, found.clip)[inside] for m in pair)
+    over, under = (_moves(case, used, found.estimator, m, found.clip)[at] for m in pair)
     ratios = np.array([found.value, found.production], dtype=np.float64)
     below = np.array([found.parts[1].value, found.stratum.production(found.parts[1].metric)])
     moves = (over - ratios * under) / below

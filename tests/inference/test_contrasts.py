@@ -2,11 +2,17 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
+from scipy.stats import norm, t
 
-from foreclick.inference import contrasts, quantile
+import foreclick as fc
+from foreclick.inference import anytime, contrasts, mean_difference, quantile, slope, widening
+
+pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
 
 COVARIANCE = np.array([[4.0, 3.0, 1.0], [3.0, 4.0, 1.0], [1.0, 1.0, 2.0]])
 
@@ -50,3 +56,180 @@ def test_estimates_of_different_sizes_keep_their_differences():
     found = contrasts([0.0] * 3, whole, [(0, 1), (0, 2)], 0.95, math.inf)
     assert found.se[0] == pytest.approx(math.sqrt(2e-9), rel=1e-6)
     assert found.joint == pytest.approx(2.2365, abs=0.03)  # Šidák: two independent ones
+
+
+# --- intervals that hold at every look ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("later", [0.25, 1, 4])
+def test_by_hand_anytime(later):
+    """ρ² = (6 + ln 7) / t*, nearly, at α = e^−3; at t = later t* it is the formula of the paper."""
+    confidence = 1 - math.exp(-3)
+    u = later * (6 + math.log(7))
+    expected = math.sqrt(2 * (u + 1) / u * (0.5 * math.log(u + 1) + 3))
+    assert anytime(confidence, math.inf, 50 * later, 50) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("freedom", [3, 29])
+def test_of_few_clusters_the_tail_is_as_rare(freedom):
+    reach = anytime(0.95, freedom, 14, 14)
+    assert t.sf(reach, freedom) == pytest.approx(norm.sf(anytime(0.95, math.inf, 14, 14)))
+    assert anytime(0.95, 1e6, 14, 14) == pytest.approx(anytime(0.95, math.inf, 14, 14), rel=1e-4)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_all_looks_together_hold_the_truth(few):
+    """Means of normal days, looked at every day from the fourth; with known or estimated spread."""
+    rng = np.random.default_rng(few)
+    days = rng.standard_normal((4000, 200))
+    count = np.arange(1, 201)
+    mean = days.cumsum(axis=1) / count
+    left = (days**2).cumsum(axis=1) - count * mean**2
+    sd = np.sqrt(left / np.maximum(count - 1, 1))
+    distance = (np.abs(mean) * np.sqrt(count))[:, 3:] / (sd[:, 3:] if few else 1.0)
+    freedom = [k - 1 if few else math.inf for k in count[3:]]
+    reach = [anytime(0.95, f, k, 14) for f, k in zip(freedom, count[3:], strict=True)]
+    once = [quantile(0.95, f) for f in freedom]
+    assert (distance <= reach).all(axis=1).mean() >= 0.95
+    assert (distance <= once).all(axis=1).mean() < 0.75  # whoever peeks
+
+
+# --- predicted beside measured --------------------------------------------------------------------
+
+
+def told(found):
+    assert found is not None
+    return found
+
+
+def errors(seed: int, factor: float, count: int = 200) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    own, rest = rng.uniform(0.5, 2, count), rng.uniform(0.5, 2, count)
+    drawn = rng.normal(size=count) * np.sqrt(factor**2 * own + rest)
+    return drawn, own, rest
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 5.0])
+def test_the_widening_is_found_as_often_as_it_says(factor):
+    held = 0
+    for seed in range(200):
+        found = told(widening(*errors(seed, factor, 30), confidence=0.95))
+        held += found.low <= factor <= found.high
+    assert 180 <= held <= 200
+
+
+def test_predictions_without_errors_cannot_be_widened():
+    assert widening(np.ones(3), np.zeros(3), np.ones(3), 0.95) is None
+
+
+def test_the_slope_is_not_flattened_by_errors_of_predictions():
+    rng = np.random.default_rng(1)
+    truth = rng.normal(size=2000)
+    x, y = truth + rng.normal(size=2000), 1 + 2 * truth + rng.normal(size=2000)
+    variances = np.stack([np.ones(2000), np.ones(2000), np.zeros(2000)])
+    found = told(slope(x, y, variances, 0.95))
+    assert np.polyfit(x, y, 1)[0] < 1.2  # as least squares would have it
+    assert found.low < 2 < found.high < 2.4
+
+
+def test_the_mean_difference_weighs_by_certainty():
+    found = mean_difference(np.array([0.0, 10.0]), np.array([1e-6, 100.0]), 0.95)
+    assert found.value == pytest.approx(0, abs=1e-3)
+
+
+# --- intervals of `evaluate` on logs so small that they can be worked out by hand -----------------
+
+
+NORMAL = 1.959963984540054
+A, B = [1, 2], [2, 1]
+ONLY_A = {"context": ["q"], "items": [A]}
+
+
+def shown(*rows):
+    """A log of (list, clicks on the first position, day), in one context."""
+    lists, clicks, days = zip(*rows, strict=True)
+    return fc.read_log(
+        {
+            "context": ["q"] * len(rows),
+            "items": list(lists),
+            "clicks": [[c, 0] for c in clicks],
+            "day": list(days),
+        },
+        period="day",
+    )
+
+
+def ask(log, candidate=ONLY_A, estimators="list", **options):
+    (row,) = fc.evaluate(log, candidate, metrics="clicks@1", estimators=estimators, **options)
+    return row
+
+
+def half_and_half(days=(1, 1, 1, 1)):
+    """A with clicks 1, 1, 0, 0 and B with 1, 0, 0, 0, both on the same four days."""
+    rows = [(A, c, d) for c, d in zip((1, 1, 0, 0), days, strict=True)]
+    return shown(*rows, *((B, c, d) for c, d in zip((1, 0, 0, 0), days, strict=True)))
+
+
+class TestIndependentRecords:
+    def test_a_list_varies_as_the_mean_of_its_records(self):
+        row = ask(half_and_half(), confidence=fc.Confidence(clusters="record"))
+        # ψ = (h/π̂)(f − f̄_A) = 2 · (± ½) on four of eight records, 0 on the others.
+        influence = 4 * 1 / (8 * 7)
+        # S = 1 over four records, s² = ⅓: S̃ = 4 (1 + ⅔) / 5 = 4/3, times W² / n².
+        small = 2**2 * (4 / 3 - 1) / 8**2
+        assert row["value"] == 0.5
+        assert row["se"] == pytest.approx(math.sqrt(influence + small), abs=1e-12)
+        # 1.96 standard errors reach below 0, where no click rate is.
+        assert row["low"] == 0
+        assert row["high"] == pytest.approx(0.5 + NORMAL * row["se"], abs=1e-12)
+
+    def test_confidence_is_how_far_it_reaches(self):
+        rows = [ask(half_and_half(), confidence=fc.Confidence(c, "record")) for c in (0.5, 0.95)]
+        reach = [(row["high"] - row["value"]) / row["se"] for row in rows]
+        assert reach == pytest.approx([0.6744897501960817, NORMAL])
+
+
+class TestDays:
+    DAYS = (1, 2, 3, 4)
+
+    def test_production_varies_as_its_days_do(self):
+        """By day 2, 1, 0 and 0 clicks of 2 records; the mean is 3/8."""
+        row = ask(half_and_half(self.DAYS), estimators="rctr")
+        off = np.array([2, 1, 0, 0]) - 2 * 3 / 8
+        se = math.sqrt(4 / 3 * np.sum((off / 8) ** 2))
+        assert row["se"] == pytest.approx(se, abs=1e-12)
+        assert row["high"] == pytest.approx(3 / 8 + stdtrit(3, 0.975) * se, abs=1e-12)
+        assert (row["change_low"], row["change_high"]) == (0, 0)
+
+    def test_a_known_logging_policy(self):
+        """ψ = W c − V, with W = 1 / π whatever the frequencies are; φ = f − F."""
+        even = fc.Lists({"context": ["q"] * 2, "items": [A, B], "probability": [0.4, 0.6]})
+        row = ask(half_and_half(self.DAYS), logging=even)
+        value, mean = 2 / 0.4 / 8, 3 / 8
+        psi = np.array([1, 1, 0, 0]) / 0.4 - 2 * value
+        phi = np.array([2, 1, 0, 0]) - 2 * mean
+        reach = stdtrit(3, 0.975)
+        assert row["value"] == pytest.approx(value)
+        assert row["se"] == pytest.approx(math.sqrt(4 / 3 * np.sum((psi / 8) ** 2)), abs=1e-12)
+        change = math.sqrt(4 / 3 * np.sum(((psi - phi) / 8) ** 2))
+        assert row["change_high"] == pytest.approx(value - mean + reach * change, abs=1e-12)
+        assert row["change_low"] == pytest.approx(value - mean - reach * change, abs=1e-12)
+        slope = (psi - value / mean * phi) / mean  # of V / F
+        lift = math.sqrt(4 / 3 * np.sum((slope / 8) ** 2))
+        assert row["lift_low"] == pytest.approx(value / mean - 1 - reach * lift, abs=1e-12)
+
+    def test_a_list_of_one_day_hides_how_days_differ_but_not_how_records_do(self):
+        """Its rate is fitted to that day alone, so ψ sums to 0 on every day; s² / n_A is left."""
+        first = [(A, c, 1) for c in (1, 1, 0, 0)]
+        rest = [(B, c, d) for d in (2, 3, 4) for c in (1, 0, 0, 0)]
+        row = ask(shown(*first, *rest))
+        assert row["se"] == pytest.approx(math.sqrt((1 / 3) / 4), abs=1e-12)
+
+
+class TestMargin:
+    HALF = fc.Lists({"context": ["q"] * 2, "items": [A, [9, 8]], "probability": [0.5, 0.5]})
+
+    def test_is_the_exposure_never_shown_times_the_best_rate(self):
+        row = ask(half_and_half(), self.HALF, confidence=fc.Confidence(clusters="record"))
+        assert row["covered"] == 0.5
+        assert row["margin"] == pytest.approx(0.5 * 3 / 8)

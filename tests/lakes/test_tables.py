@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 
@@ -62,17 +63,6 @@ def test_deleted_rows_of_a_delta_table_stay_deleted(delta, slash):
 def test_a_delta_table_is_read_at_the_version_it_was_opened_at(delta):
     assert counted(fc.read_log(deltalake.DeltaTable(delta))) == reference(LIVE)
     assert counted(fc.read_log(deltalake.DeltaTable(delta, version=1))) == reference()
-
-
-def test_partitions_of_a_delta_table_are_columns(tmp_path):
-    days = table().append_column("day", [[1, 1, 1, 2, 2, 3, 3]])
-    deltalake.write_deltalake(str(tmp_path), days, partition_by=["day"])
-    deltalake.DeltaTable(str(tmp_path)).delete("day = 2")
-    log = fc.read_log(tmp_path, period="day")
-    kept = [row for row, day in zip(LISTS, [1, 1, 1, 2, 2, 3, 3], strict=True) if day != 2]
-    assert log.rows == len(kept)
-    assert set(fc.tally(log).to_arrow()["period"].to_pylist()) == {1, 3}
-    assert counted(fc.read_log(tmp_path, where="day = 3")) == reference(LISTS[5:])
 
 
 def _without_rows(place, rows):
@@ -159,3 +149,40 @@ def test_candidates_come_from_a_table_too(delta, tmp_path):
     found = fc.evaluate(delta, fc.Ranking(place), estimators="item")
     same = fc.evaluate(table(LIVE), fc.Ranking(ranking.slice(0, 1)), estimators="item")
     assert found.to_arrow().equals(same.to_arrow())
+
+
+# --- streams and datasets of Arrow: scanned where they lie, or spooled if they come only once -----
+
+
+class Once:
+    """Anything that gives its rows once, as an Arrow stream."""
+
+    def __init__(self, rows):
+        self.reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        reader, self.reader = self.reader, None
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def viewed(rows):
+    """Types that not every engine takes."""
+    kinds = {"context": pa.string_view(), "items": pa.large_list(pa.int64())}
+    return rows.cast(
+        pa.schema({**dict(zip(rows.schema.names, rows.schema.types, strict=True)), **kinds})
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(lambda: table().to_reader(), id="reader"),
+        pytest.param(lambda: viewed(table()).to_reader(), id="reader of views"),
+        pytest.param(lambda: Once(table()), id="stream"),
+        pytest.param(lambda: table().combine_chunks().to_batches()[0], id="batch"),
+        pytest.param(lambda: pads.dataset(table()), id="dataset in memory"),
+        pytest.param(lambda: pads.dataset(table()).scanner(), id="scanner"),
+    ],
+)
+def test_streams_and_datasets(source):
+    assert counted(fc.read_log(source())) == reference()

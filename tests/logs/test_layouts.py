@@ -1,7 +1,10 @@
 """However a log is written down, and whatever its columns are called, it is the same log."""
 
+from __future__ import annotations
+
 import datetime as dt
 import itertools
+import re
 from typing import Any
 
 import duckdb
@@ -11,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from tests.engines.looking import bucket_of, without_spark
+from foreclick.errors import InvalidLogError
+from tests.engines.looking import bucket_of
 from tests.logs.samples import LISTS, WIDE, Row, counted, impressions, reference, table, wide
 
 LONG: Row = {"long": ("list_id", "position")}
@@ -185,23 +189,6 @@ def test_what_is_counted(name):
     assert set(reward) <= {pa.int64(), pa.float64()}
 
 
-@without_spark
-def test_impressions_keep_their_positions_across_gaps(engine):
-    seen = [row for row in impressions() if row["position"] != 2]
-    log = fc.read_log(engine.load(pa.Table.from_pylist(seen)), **LONG)
-
-    def with_gap(row):
-        items, clicks = [*row["items"]], [*row["clicks"]]
-        if len(items) > 1:
-            items[1] = clicks[1] = None
-        if len(items) == 2:
-            items, clicks = items[:1], clicks[:1]
-        return {**row, "items": items, "clicks": clicks}
-
-    assert counted(log) == reference(map(with_gap, LISTS))
-    assert (log.shape.depth, log.rows) == (3, len(LISTS))
-
-
 def test_lists_longer_than_any_of_the_first_rows():
     """In a DuckDB that reads a table from its beginning, so that the first rows are the first."""
     short: Row = {"context": "q", "items": [1, 2], "clicks": [0, 1]}
@@ -218,20 +205,6 @@ def test_lists_longer_than_any_of_the_first_rows():
     }
     log = fc.read_log(pa.table(deep), engine=ibis.duckdb.connect(), **LONG)
     assert counted(log) == {("q", (1,), (0,)): 100_000, ("q", (1, None, 2), (0, None, 1)): 1}
-
-
-@without_spark
-@pytest.mark.parametrize("depth", [None, 3])
-def test_columns_that_are_never_null_beside_others_that_may_be(engine, depth):
-    connection, name = engine.connection, f"foreclick_test_{engine.name}"
-    schema = {"context": "!string", "i1": "!int64", "i2": "int64", "c1": "!int32", "c2": "int32"}
-    source = connection.create_table(name, schema=ibis.schema(schema), temp=True)
-    try:
-        connection.raw_sql(f"INSERT INTO {name} VALUES ('q', 1, 2, 0, 1), ('q', 1, NULL, 0, NULL)")
-        log = fc.read_log(source, items=["i1", "i2"], clicks=["c1", "c2"], depth=depth)
-        assert counted(log) == {("q", (1, 2), (0, 1)): 1, ("q", (1,), (0,)): 1}
-    finally:
-        connection.drop_table(name)
 
 
 # --- every role at once ---------------------------------------------------------------------------
@@ -342,3 +315,90 @@ def test_a_metric_deeper_than_the_lists_is_said():
     found = fc.evaluate(log, candidate, metrics=["clicks@2", "clicks@5"], estimators="ladder")
     assert found.notes[0].startswith(note)
     assert not fc.evaluate(log, candidate, estimators="ladder").notes[0].startswith(note)
+
+
+# --- rewards of 0 and 1 are kept as one integer a list, and nothing is lost by it -----------------
+
+
+PROBED = 10_000
+"""Rows that the first guess is made from."""
+
+
+def stored(log: fc.Log) -> list[Row]:
+    """The compact rows, sorted."""
+    found: list[Row] = pa.Table.from_batches(fc.tally(log).sorted_batches()).to_pylist()
+    return found
+
+
+def beyond_the_guess(*rows: Row) -> list[Row]:
+    """A log whose first rows are like `LISTS[0]`, and these at its end."""
+    return [LISTS[0]] * PROBED + list(rows)
+
+
+def clicks(values: list[Any]) -> Row:
+    return {"context": "q", "items": list(range(len(values))), "clicks": values}
+
+
+def test_bit_k_minus_1_is_the_click_at_position_k():
+    log = fc.read_log([clicks([0, 1, 1]), clicks([1]), clicks([0, 0])])
+    assert log.shape.masks == ("clicks",)
+    assert log.stored.columns == ("context", "item_1", "item_2", "item_3", "clicks", "n")
+    assert [(row["item_2"], row["item_3"], row["clicks"]) for row in stored(log)] == [
+        (None, None, 0b1),
+        (1, None, 0b00),
+        (1, 2, 0b110),
+    ]
+    wide = fc.tally(log).to_arrow().to_pylist()  # null where nothing is shown
+    assert [wide[0][f"clicks_{k}"] for k in (1, 2, 3)] == [1, None, None]
+
+
+@pytest.mark.parametrize("values", [[2, 0], [0.5, 0.0]])
+@pytest.mark.parametrize("beyond", [False, True])
+def test_graded_rewards_have_a_column_a_position(values, beyond):
+    rows = beyond_the_guess(clicks(values)) if beyond else [*LISTS, clicks(values)]
+    floats = [{**row, "clicks": [type(values[0])(c) for c in row["clicks"]]} for row in rows]
+    log = fc.read_log(floats)
+    assert log.shape.masks == ()
+    assert counted(log) == reference(rows)
+
+
+@pytest.mark.parametrize(("depth", "masks"), [(62, ("clicks",)), (63, ())])
+def test_masks_hold_62_positions(depth, masks):
+    rows = [clicks([int(k in (0, depth - 1)) for k in range(depth)]), clicks([0] * depth)]
+    log = fc.read_log(rows)
+    assert log.shape.masks == masks
+    assert counted(log) == reference(rows)
+
+
+BROKEN = {
+    "clicks too short": [clicks([1]) | {"items": [7, 8]}],
+    "clicks too long": [clicks([1, 0, 0]) | {"items": [7, 8]}],
+    "null between": [clicks([1, None, 0])],
+    "item null": [clicks([1, 0, 0]) | {"items": [7, None, 9]}],
+    "negative": [clicks([1, -1])],
+    "no list": [clicks([])],
+    "item twice": [clicks([1, 1]) | {"items": [7, 7]}],
+}
+
+
+@pytest.mark.parametrize("rows", BROKEN.values(), ids=BROKEN)
+def test_broken_rows_are_told_as_without_masks(rows):
+    """A graded reward in the log keeps masks away."""
+    graded = clicks([3, 0, 0])
+    said = []
+    for log in (beyond_the_guess(*rows), [*beyond_the_guess(*rows), graded], [*LISTS, *rows]):
+        with pytest.raises(InvalidLogError) as error:
+            fc.read_log(pa.Table.from_pylist(log))
+        said.append(str(error.value))
+    assert said[0] == said[1] == said[2]
+    example = r"for example context='q' items=\[.*\] clicks=\["
+    assert re.search(rf"1 row breaks the rules of a log:\n- .*: 1 row, {example}", said[0])
+
+
+def test_an_engine_packs_as_duckdb_does(engine):
+    odd = [clicks([1]) | {"items": [7, 8]}, clicks([0, 1]) | {"items": [7, 7]}]
+    rows = table([*LISTS, *odd])
+    here, there = (fc.read_log(source, invalid="drop") for source in (rows, engine.load(rows)))
+    assert there.shape == here.shape
+    assert there.shape.masks == ("clicks",)
+    assert stored(there) == stored(here)

@@ -11,7 +11,6 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, SourceError
-from tests.logs.samples import counted
 
 PLAIN: dict[str, Any] = {
     "context": ["q", "q", "r"],
@@ -43,16 +42,6 @@ def test_text_with_quotes_that_is_no_json_is_not_guessed(text):
     table = {"context": ["q"], "items": [text], "clicks": ["0,1"]}
     with pytest.raises(InvalidLogError, match="null or empty list"):
         fc.read_log(table)
-
-
-@pytest.mark.postgres
-@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
-def test_what_is_no_json_is_not_guessed(engine):
-    table = {"context": ["q"], "items": ['["a", "b,c"]'], "clicks": ["0,1"]}
-    assert counted(fc.read_log(engine.load(pa.table(table)))) == {("q", ("a", "b,c"), (0, 1)): 1}
-    table["items"] = ["['a', 'b,c']"]
-    with pytest.raises(InvalidLogError, match="null or empty list"):
-        fc.read_log(engine.load(pa.table(table)))
 
 
 def test_arrays_of_records():

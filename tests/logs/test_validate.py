@@ -181,12 +181,6 @@ def test_what_is_no_number_on_every_engine(engine):
     assert (log.rows, log.dropped_rows) == (3, 9)
 
 
-def test_a_log_of_nothing_but_faults_is_no_log():
-    table = pa.Table.from_pylist([GOOD | {"items": [7, 7]}, GOOD | {"context": None}], SCHEMA)
-    with pytest.raises(InvalidLogError, match=r"nothing is left of 2 rows.*an item twice.*: 1"):
-        fc.read_log(table, invalid="drop")
-
-
 @without_spark
 def test_no_rows(engine):
     table = engine.load(source())
@@ -230,15 +224,6 @@ def test_a_broken_rule_of_impressions(changes, cause):
     log = fc.read_log(rows, long=("list_id", "position"), invalid="drop")
     assert any(re.match(cause, name) and n == 1 for name, n in log.dropped.items())
     assert (log.rows, log.dropped_rows) == (7, 1)
-
-
-def test_impressions_without_a_list_are_no_list():
-    # one of two impressions has lost its list: the other stays
-    rows = seen({"list_id": None}, {})
-    log = fc.read_log(rows, long=("list_id", "position"), invalid="drop")
-    assert log.dropped == {POSITION: 1}
-    assert counted(log)["q", (None, 12), (None, 0)] == 1
-    assert log.rows == 8
 
 
 @without_spark

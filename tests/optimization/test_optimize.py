@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,8 @@ import pytest
 import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimate.fitting import production_prior
-from foreclick.optimization import counts, verb
+from foreclick.optimization import counts
+from foreclick.optimization.counts import dealt_at_random
 from foreclick.optimization.result import Optimized
 from tests.answers import answer, close, same
 from tests.drawn import log_table
@@ -246,19 +248,6 @@ def test_what_only_the_whole_log_is_sure_of_has_no_honest_value():
     assert any("Half of the log is too small to find an improvement" in note for note in best.notes)
 
 
-def test_only_what_was_seen_often_enough_is_shown():
-    often = [Record("q", (1, 2), (0.0, 0.0))] * 50 + [Record("q", (2, 1), (0.0, 1.0))] * 50
-    rare = [Record("q", (3, 1), (1.0, 0.0))] * 3
-    log = fc.read_log(log_table(often + rare))
-    free = fc.optimize(log, estimators="ip", **{**PLAIN, "metrics": "clicks@2"})
-    assert set(rows_of(free)["q"]) == {(3, 1)}
-    for estimator in ("ip", LADDER):
-        careful = fc.optimize(
-            log, estimators=estimator, min_shown=10, **{**PLAIN, "metrics": "clicks@2"}
-        )
-        assert not any(3 in items for items in rows_of(careful)["q"])
-
-
 def test_what_breaks_a_constraint_does_not_stay():
     """Nothing is sure to be better, but what is banned must go all the same."""
     rng = np.random.default_rng(5)
@@ -281,22 +270,6 @@ def test_what_breaks_a_constraint_does_not_stay():
 # --- the same everywhere --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("judge", ["ip", "ladder"])
-def test_a_log_that_does_not_stay_in_memory_is_judged_alike(
-    judge: str, monkeypatch: pytest.MonkeyPatch
-):
-    """Its folds are made again for each pass, in portions; the answer is the same."""
-    table = log_table(some_records(15, records=80))
-    first = fc.optimize(fc.read_log(table), metrics=METRIC, judge=judge)
-    for keep, slots in ((0, 500_000), (10**9, 8)):
-        monkeypatch.setattr(verb, "KEPT", keep)
-        monkeypatch.setattr(counts, "SLOTS", slots)
-        again = fc.optimize(fc.read_log(table), metrics=METRIC, judge=judge)
-        assert first["low"][0] is not None
-        (one,), (other,) = first.to_dicts(), again.to_dicts()
-        assert same(one, other)
-
-
 def test_a_policy_of_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
     table = log_table(some_records(15, contexts=7, records=80))
     first = fc.optimize(fc.read_log(table), metrics=METRIC)
@@ -309,3 +282,86 @@ def test_a_policy_of_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
     assert same(one, other)
     assert again.notes == first.notes
     assert repr(again.policy) == repr(fc.Lists(first.policy.table))
+
+
+# --- `optimize` on logs that hardly explored: where examination is a guess, production stays ------
+
+
+DEPTH, CONTEXTS, POOL, DAYS = 5, 30, 8, 14
+DCG = 1 / np.log2(np.arange(2, DEPTH + 2))
+LOOKS = 1 / np.arange(1, DEPTH + 1) ** 0.7
+
+
+class World:
+    """Position-based clicks on lists that a ranker with some noise sorted, now and then swapped."""
+
+    def __init__(self, seed: int, *, noise: float, swaps: float, records: int = 800) -> None:
+        rng = np.random.default_rng(seed)
+        self.attraction = 0.03 + 0.55 * rng.beta(0.8, 1.6, (CONTEXTS, POOL))
+        score = np.log(self.attraction) + noise * rng.standard_normal(self.attraction.shape)
+        context = np.repeat(np.arange(CONTEXTS), records)
+        lists = np.argsort(-score, axis=1)[context]
+        row = np.flatnonzero(rng.random(len(lists)) < swaps)
+        i = rng.integers(0, DEPTH, len(row))
+        j = (i + 1 + rng.integers(0, POOL - 1, len(row))) % POOL
+        lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
+        lists = lists[:, :DEPTH]
+        rates = self.attraction[context[:, None], lists] * LOOKS
+        self.production = (rates @ DCG).reshape(CONTEXTS, -1).mean(axis=1)
+        clicks = (rng.random(rates.shape) < rates).astype(np.int8)
+        day = rng.integers(0, DAYS, len(context))
+        columns = {"context": context, "items": list(lists), "clicks": list(clicks), "day": day}
+        self.log = fc.read_log(pa.table({k: pa.array(v) for k, v in columns.items()}), period="day")
+
+    def value(self, best: Optimized) -> np.ndarray:
+        """Shape (CONTEXTS,): what a policy is truly worth in each."""
+        found = np.zeros(CONTEXTS)
+        for row in best.policy.table.to_pylist():
+            items = [row[f"item_{k + 1}"] for k in range(DEPTH)]
+            rates = self.attraction[row["context"], items] * LOOKS
+            found[row["context"]] += row["probability"] * float(rates @ DCG)
+        return found
+
+
+@pytest.mark.parametrize("swaps", [0.0, 0.005])
+@pytest.mark.parametrize(("noise", "seed"), [(0.0, 88_001), (0.5, 88_001), (0.5, 88_002)])
+def test_it_harms_no_context_of_a_log_that_hardly_explored(seed: int, noise: float, swaps: float):
+    world = World(seed, noise=noise, swaps=swaps)
+    best = fc.optimize(world.log, metrics=f"dcg@{DEPTH}")
+    value = world.value(best)
+    assert (value >= 0.98 * world.production).all()
+    assert best["verdict"][0] != "better" or value.mean() > world.production.mean()
+    if best["low"][0] is not None:
+        assert best["low"][0] <= value.mean() <= best["high"][0]
+
+
+def test_a_log_that_explored_is_still_optimised():
+    world = World(88_004, noise=0.5, swaps=0.1)
+    best = fc.optimize(world.log, metrics=f"dcg@{DEPTH}")
+    value = world.value(best)
+    assert best["verdict"] == ["better"]
+    assert value.mean() > 1.02 * world.production.mean()
+    assert best["low"][0] <= value.mean() <= best["high"][0] * 1.02
+
+
+def test_a_known_examination_has_no_errors():
+    world = World(88_004, noise=0.5, swaps=0.005)
+    known = fc.Ladder("ip", examination=tuple(LOOKS))
+    learnt, given = (
+        fc.optimize(world.log, metrics=f"dcg@{DEPTH}", estimators=e, judge=None)
+        for e in ("ladder-ip", known)
+    )
+    assert given["changed"][0] > learnt["changed"][0]
+
+
+def test_records_are_dealt_as_chance_would():
+    n = np.concatenate([np.full(2000, 10.0), np.full(2000, 1.0), [2.5]])
+    seed = np.random.default_rng(0).integers(0, 2**28, len(n)).astype(np.uint64)
+    row, fold, share = dealt_at_random(n, seed)
+    counts = np.zeros((len(n), 2))
+    counts[row, fold] = share
+    assert np.allclose(counts.sum(axis=1), n)
+    assert np.all(counts >= 0)
+    assert abs(counts[:2000, 0].mean() - 5) < 4 * math.sqrt(10 / 4 / 2000)
+    assert abs(counts[:2000, 0].var() / (10 / 4) - 1) < 0.15
+    assert abs(counts[2000:4000, 0].mean() - 0.5) < 4 * math.sqrt(1 / 4 / 2000)

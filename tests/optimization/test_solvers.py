@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy import optimize, stats
 
+import foreclick as fc
 from foreclick.batches import EMPTY
+from foreclick.inference import margins, sample_size
+from foreclick.learn.prior import Prior, Theta
+from foreclick.optimization.choice import LadderRates
 from foreclick.optimization.solvers import Limits, assign, decode, program
+from foreclick.optimization.traffic import Traffic
+from tests.answers import close
 from tests.optimization.oracle import (
     CLOSE,
     best_of_lists,
@@ -145,3 +155,107 @@ def test_the_best_list_is_the_best_of_all_lists():
         where = np.flatnonzero((lists == found).all(axis=1))
         assert len(where) == 1
         assert values[where[0]] == pytest.approx(values.max(), rel=1e-9)
+
+
+# --- traffic dealt to contexts, against Neyman's formula and a search over all shares -------------
+
+
+def apart(candidate, production, weight, most=0.5):
+    """Contexts in which two policies share no list, with the variance of each one's rewards."""
+    count = len(candidate)
+    return Traffic(
+        np.repeat(np.arange(count), 2),
+        np.tile([1.0, 0.0], count),
+        np.tile([0.0, 1.0], count),
+        np.stack([candidate, production], axis=1).ravel(),
+        weight,
+        most,
+    )
+
+
+def overlapping(rng, count):
+    """Contexts with up to four lists, which both policies may show."""
+    context = np.repeat(np.arange(count), 4)
+    h, pi = rng.dirichlet(np.full(4, 0.5), (2, count)).reshape(2, -1)
+    noise, weight = rng.uniform(0.1, 2.0, len(h)), rng.dirichlet(np.ones(count))
+    return Traffic(context, h, pi, noise, weight, 0.5)
+
+
+def one(h, pi):
+    """A context with two lists."""
+    return Traffic(np.zeros(2, int), np.array(h), np.array(pi), np.ones(2), np.ones(1), 0.5)
+
+
+def test_small_shares_follow_neyman():
+    """Traffic in proportion to n_x · sd_x."""
+    rng = np.random.default_rng(1)
+    sd, weight = rng.uniform(0.1, 2, 40), rng.dirichlet(np.ones(40))
+    spent = weight * apart(sd**2, sd**2, weight).best(0.001)
+    assert spent / spent.sum() == pytest.approx(weight * sd / (weight @ sd), rel=0.005)
+    assert spent.sum() == pytest.approx(0.001, rel=1e-6)
+
+
+def test_with_room_for_all_each_context_takes_its_own_best():
+    """a / ε + b / (1 − ε) is least at ε = √a / (√a + √b)."""
+    a, b = np.array([1.0, 4.0, 0.01]), np.array([1.0, 1.0, 1.0])
+    shares = apart(a, b, np.full(3, 1 / 3), most=0.99).best(0.9)
+    assert shares == pytest.approx(np.sqrt(a) / (np.sqrt(a) + np.sqrt(b)), rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("budget", [0.02, 0.2])
+def test_no_other_shares_of_the_same_traffic_are_better(seed, budget):
+    count = 6
+    traffic = overlapping(np.random.default_rng(seed), count)
+    weight, shares = traffic.weight, traffic.best(budget)
+    assert weight @ shares <= budget * (1 + 1e-6)
+    search: Any = optimize.minimize
+    right = search(
+        lambda share: float(weight @ traffic.variances(share)),
+        np.full(count, budget),
+        bounds=[(1e-7, 0.5)] * count,
+        constraints=optimize.LinearConstraint(weight, 0.0, budget),
+        method="SLSQP",
+        options={"maxiter": 1000, "ftol": 1e-12},
+    )
+    assert weight @ traffic.variances(shares) <= right.fun * 1.001
+
+
+def test_the_size_of_a_sample_is_the_textbooks():
+    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    assert sample_size(2.0, 0.1, margins(0.95, 0.8)) == pytest.approx(2 * z**2 / 0.01)
+
+
+# --- the ladder's rates of items at positions: how they move with what contexts share -------------
+
+
+# To first order, strengths of items do not move with the rates that they are of.
+
+
+def ladder_of(s: float, a: float, t: float, p: tuple[float, ...]) -> LadderRates:
+    """A ladder that is given."""
+    theta = Theta(np.array([-1.0, 0.4, 0.3, -0.2]), np.array(p), a, t)
+    nothing = np.zeros(3 + len(p))
+    fit = Prior(fc.Ladder("ip"), "clicks", 1.0, theta, np.diag(nothing), nothing, (s,), dated=True)
+    return LadderRates(fit, np.diag(nothing))
+
+
+def test_pessimism_lowers_rates_by_what_they_may_be_off():
+    """One item at one position, by hand: three rungs, each with its own doubt."""
+    ladder = ladder_of(4.0, 3.0, 2.0, (1.0,))
+    counts = np.array([0]), np.array([[12.0]]), np.array([[6.0]]), np.array([12.0])
+    rate, off, step, *_ = ladder.rates(*counts)
+    n, c = 12 * 4 / 16, 6 * 4 / 16
+    expected, level = math.exp(-1.0 + 0.4 - 0.2), 1.0
+    for _ in range(6):
+        lean = 1 / (1 + n * expected * level / 3)
+        level = (lean * c + 2) / (lean * n * expected + 2)
+    m = expected * level
+    lean = 1 / (1 + n * m / 3)
+    item = (c + 3) / (n + 3 / m)
+    top = (6 + 4 * item) / 16
+    doubt = item / (n + 3 / m) + (item * lean) ** 2 / (lean * n * m + 2 * level)
+    doubt = top / 16 + (4 / 16) ** 2 * doubt
+    assert close(rate[0, 0], top, 1e-12)
+    assert close(off[0, 0], doubt, 1e-12)
+    assert close(step[0, 0], 1 / 16 + (4 / 16) / (n + 3 / m), 1e-12)  # of one click

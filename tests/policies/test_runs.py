@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import foreclick as fc
-from foreclick.errors import ForeclickWarning, OptionError, PolicyError, SourceError
-from foreclick.policies import runs
+from foreclick.errors import ForeclickWarning, OptionError, SourceError
 from tests.answers import IBIS, answer, log_of, repeated
 
 pytestmark = pytest.mark.filterwarnings(IBIS)
@@ -92,12 +91,6 @@ class TestForms:
             text.write(file.read_text())
         assert lists(fc.Ranking.from_trec(other)) == lists(fc.Ranking(packed)) == LISTS
 
-    def test_portions_of_a_file_make_no_difference(self, file, monkeypatch):
-        monkeypatch.setattr(runs, "_PORTION", 2)
-        assert lists(fc.Ranking(file)) == LISTS
-        mixed = {"7": {1: 1.0, 2: 0.5, "x": 0.2, "y": 0.1}}  # the first portion is all integers
-        assert lists(fc.Ranking(mixed)) == {7: ["1", "2", "x", "y"]}
-
 
 class TestOrder:
     def test_a_file_breaks_ties_by_rank_then_by_id(self, tmp_path):
@@ -129,17 +122,6 @@ class TestIds:
         text = [r._replace(context=str(r.context), items=tuple(map(str, r.items))) for r in RECORDS]
         run = fc.Ranking(file)
         assert answer(log_of(RECORDS), run) == answer(log_of(text), run)
-
-    def test_text_that_is_no_integer_of_64_bits_stays_text(self):
-        assert lists(fc.Ranking({"07": {"1": 1.0}, "8": {"1": 1.0}})) == {"07": [1], "8": [1]}
-        large = str(2**64)
-        assert lists(fc.Ranking({"q": {large: 1.0}})) == {"q": [large]}
-
-    def test_contexts_that_do_not_meet_are_shown_from_both_sides(self):
-        text = [r._replace(context=f"00{r.context}") for r in RECORDS]
-        message = r"the log has '007', '008' \(text\), the candidate 7, 8 \(integer\)\. Write"
-        with pytest.raises(PolicyError, match=message):
-            fc.evaluate(log_of(text), SCORES)
 
 
 class TestComplaints:

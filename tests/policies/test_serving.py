@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-import pickle
 import re
 import warnings
 from fractions import Fraction
@@ -60,14 +59,6 @@ def warned(call):
         warnings.simplefilter("always")
         found = call()
     return found, [w for w in caught if w.category is ForeclickWarning]
-
-
-def probabilities():
-    """Of each list of the table in its context, as far as doubles add up."""
-    found: dict[tuple[str, tuple[Any, ...]], float] = {}
-    for context, items, mass in LISTS:
-        found[context, tuple(items)] = found.get((context, tuple(items)), 0.0) + mass
-    return found
 
 
 def number(request, seed=0):
@@ -139,19 +130,6 @@ def test_ids_and_contexts_count_by_their_text(policy, asked):
 # --- how often ------------------------------------------------------------------------------------
 
 
-def test_the_propensity_is_the_probability():
-    policy = fc.Lists(TABLE)
-    requests = requests_of(range(5_000), CONTEXTS[:-2])
-    said = probabilities()
-    softmax = sum(mass for (context, _), mass in said.items() if context == "softmax")
-    for row in policy.sample(requests).to_pylist():
-        mass = said[row["context"], tuple(row["items"])]
-        if row["context"] == "softmax":
-            assert row["propensity"] == pytest.approx(mass / softmax, rel=1e-12)
-        else:
-            assert row["propensity"] == mass  # to the last digit
-
-
 def test_a_ranking_shows_its_list():
     twice = {"context": ["q", "q", "r"], "items": [[2, 1], [2, 1], [3]]}
     policy = fc.Ranking(twice)
@@ -186,16 +164,6 @@ def test_what_was_shown_is_a_log_with_known_propensities():
     assert found["value"] == pytest.approx([first / 2_000])
 
 
-def test_no_requests_and_other_names():
-    policy = fc.Lists(TWO)
-    nothing = pa.table({"request": pa.array([], pa.int64()), "context": pa.array([], pa.string())})
-    shown = policy.sample(nothing)
-    assert (len(shown), shown["items"].type) == (0, pa.list_(pa.int64()))
-    asked = {"id": ["a", "b"], "query": ["q", "q"]}
-    shown = policy.sample(asked, request="id", context="query")
-    assert by_request(shown) == {r: policy.serving()(r, "q") for r in ("a", "b")}
-
-
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
@@ -210,11 +178,3 @@ def test_contexts_without_a_list_are_counted_with_an_example_and_a_remedy():
     assert found[2] == found[3] == (None, None)
     picker = policy.serving()
     assert picker(2, "z") == picker(3, None) == (None, None)
-
-
-def test_a_picker_can_be_pickled_and_says_how_large_it_is():
-    picker = fc.Lists(TABLE).serving(seed=2)
-    again = pickle.loads(pickle.dumps(picker))  # noqa: S301 - our own
-    assert again("r", "even") == picker("r", "even")
-    assert repr(picker) == "Picker(5 contexts, seed=2)"
-    assert repr(fc.Lists(TWO).serving()) == "Picker(1 context, seed=0)"

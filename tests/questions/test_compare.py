@@ -1,6 +1,8 @@
 """`compare`: paired differences, corrections, verdicts and refusals."""
 
 import itertools
+import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -92,3 +94,149 @@ def test_a_candidate_and_itself_do_not_differ(log, estimator, metric):
     row = row_of(result, "one", "same")
     assert (row["change"], row["se"]) == (0, 0)
     assert row_of(result, "same", "other")["se"] > 0
+
+
+# --- one estimator answers and one checks it; where they contradict each other nobody can tell ----
+
+
+def position_log(records=4000, seed=2, days=8):
+    """Two items that are equally good, at positions of which the first is looked at ten times more.
+
+    Item 1 mostly stands first.
+    """
+    rng = np.random.default_rng(seed)
+    swapped = rng.random(records) < 0.2
+    clicks = rng.random((records, 2)) < [0.5, 0.05]
+    return {
+        "context": ["q"] * records,
+        "items": np.where(swapped[:, None], [[2, 1]], [[1, 2]]).tolist(),
+        "clicks": clicks.astype(int).tolist(),
+        "day": rng.integers(0, days, records),
+    }
+
+
+LISTS = {"context": ["q"], "items": [[2, 1]]}
+AS_ITEM = fc.Ladder("ip", examination=[1.0, 1.0])
+
+
+def ask(candidate=LISTS, **options):
+    log = fc.read_log(position_log(), period="day")
+    return fc.evaluate(log, candidate, metrics=fc.Metric([1, 0.5]), **options)
+
+
+def test_the_ladder_answers_and_ip_checks_it():
+    assert ask()["estimator"] == ["ladder", "ip"]
+    log = fc.read_log(position_log(), period="day")
+    assert fc.compare(log, {"new": LISTS})["estimator"] == ["ladder"]
+
+
+@pytest.mark.parametrize("metrics", ["revenue@1", ["clicks@1", "revenue/clicks@1"]])
+def test_of_prices_ip_answers_and_the_ladder_checks_it(metrics):
+    table = position_log()
+    table["paid"] = [[2.5 * click for click in clicks] for clicks in table["clicks"]]
+    log = fc.read_log(table, period="day", rewards={"revenue": "paid"})
+    found = fc.evaluate(log, LISTS, metrics=metrics)
+    assert list(dict.fromkeys(found["estimator"])) == ["ip", "ladder"]
+    assert fc.evaluate(log, LISTS, metrics="clicks@1")["estimator"] == ["ladder", "ip"]
+
+
+def test_without_whole_lists_it_is_the_ladder_of_positions():
+    marginals = {
+        "context": ["q"] * 2,
+        "item": [2, 1],
+        "position": [1, 2],
+        "probability": [1.0, 1.0],
+    }
+    assert ask(fc.Marginals(marginals))["estimator"] == ["ladder-ip", "ip"]
+
+
+@pytest.mark.parametrize("each", [1, 8])
+def test_propensities_answer_where_contexts_hardly_repeat(each):
+    table = position_log(records=200)
+    table["context"] = [f"q{i // each}" for i in range(200)]
+    table["chance"] = [0.8 if items == [1, 2] else 0.2 for items in table["items"]]
+    log = fc.read_log(table, period="day", propensity="chance")
+    candidate = {"context": sorted(set(table["context"])), "items": [[2, 1]] * (200 // each)}
+    found = fc.evaluate(log, candidate, metrics="clicks@1")
+    assert found["estimator"] == (["list"] if each == 1 else ["ladder", "ip"])
+
+
+def test_all_of_them_on_request_with_the_examination_that_was_learnt():
+    found = ask(estimators="all")
+    assert found["estimator"] == ["ladder", "ip", "list", "prefix", "item", "pbm", "rctr"]
+    values = dict(zip(found["estimator"], found["value"], strict=True))
+    # Both items are equally good: by the curve 1/k, `pbm` would say that item 2 is not.
+    assert values["pbm"] == pytest.approx(values["ip"], rel=0.1)
+    assert ask(estimators="pbm")["value"] == [values["pbm"]]
+    plain = ask(estimators=fc.Weighted("pbm", examination="1/k"))["value"][0]
+    assert abs(plain - values["ip"]) > 3 * abs(values["pbm"] - values["ip"])
+
+
+class TestContradiction:
+    @pytest.fixture(autouse=True)
+    def _positions_have_no_rates(self, monkeypatch):
+        monkeypatch.setattr(
+            "foreclick.estimate.fitting.upper_strengths",
+            lambda parts, slots, *_: (math.inf,) * (1 + len(slots[0].finer)),
+        )
+
+    LISTS: ClassVar = {"context": [f"q{i}" for i in range(40)], "items": [[2, 1]] * 40}
+
+    def table(self):
+        """In forty contexts, so that a ladder is sure of what it takes for granted."""
+        found = position_log()
+        return found | {"context": [f"q{i % 40}" for i in range(len(found["context"]))]}
+
+    def ask(self, candidate=LISTS, **options):
+        log = fc.read_log(self.table(), period="day")
+        return fc.evaluate(log, candidate, metrics=fc.Metric([1, 0.5]), **options)
+
+    def test_is_no_answer(self):
+        alone = self.ask(estimators=AS_ITEM)
+        assert alone["verdict"] == ["worse"]  # if a click rate went with its item, as it does not
+        found = self.ask(estimators=[AS_ITEM, "ip"])
+        assert found["verdict"] == ["cannot tell", "cannot tell"]
+        assert found.notes[0].startswith(
+            "Cannot tell: the ladder and its cautious check disagree on "
+        )
+
+    def test_is_none_where_one_of_them_has_not_seen_enough(self):
+        rows = {"context": [f"q{i // 2}" for i in range(80)], "items": [[2, 1], [3, 1]] * 40}
+        new = fc.Lists(rows | {"probability": [0.8, 0.2] * 40})
+        found = self.ask(new, estimators=[AS_ITEM, "ip"])
+        assert max(found["covered"]) < 0.9
+        assert not any("disagree" in note for note in found.notes)
+
+    def test_of_a_comparison_is_no_answer_either(self, monkeypatch):
+        """Of a candidate and production, and of two candidates."""
+        log = fc.read_log(self.table(), period="day")
+        both = {"new": self.LISTS, "old": self.LISTS | {"items": [[1, 2]] * 40}}
+        metric = fc.Metric([1, 0.5])
+        alone = fc.compare(log, both, metrics=metric, estimators=AS_ITEM)
+        words = {(row["candidate"], row["against"]): row["verdict"] for row in alone}
+        assert words["new", "production"] == words["new", "old"] == "worse"
+        usual = "foreclick.questions.evaluate.usual_estimators"
+        monkeypatch.setattr(usual, lambda *_, **__: (AS_ITEM, "ip"))
+        found = fc.compare(log, both, metrics=metric)
+        assert found["estimator"] == ["ladder-ip"] * 3
+        assert found["verdict"] == ["cannot tell"] * 3
+        assert found.notes[0].startswith("The ladder and its cautious check disagree on new ")
+
+    def test_of_a_guardrail_is_no_answer_either(self):
+        """Whether clicks fall is disputed, so what should rise beside them is open too."""
+        table = self.table()
+        table["liked"] = [[int(item == 2) for item in items] for items in table["items"]]
+        log = fc.read_log(table, period="day", rewards={"likes": "liked"})
+        both: list[str | fc.Ladder] = [AS_ITEM, "ip"]
+        alone = fc.evaluate(log, self.LISTS, metrics="likes@1", estimators=both)
+        assert alone["verdict"] == ["better"] * 2
+        found = fc.evaluate(
+            log, self.LISTS, metrics="likes@1", estimators=both, guardrails={"clicks@1": 0.01}
+        )
+        assert found["verdict"] == ["cannot tell"] * 4
+        assert "the ladder and its cautious check disagree" in found.notes[0]
+
+
+def test_a_known_logging_policy_is_used():
+    lists = {"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.8, 0.2]}
+    assert ask(logging=fc.Lists(lists))["estimator"] == ["ip", "list"]

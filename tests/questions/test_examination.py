@@ -1,5 +1,7 @@
 """Examination curves: what is recovered, what is refused, and what is said about it."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -11,6 +13,13 @@ from hypothesis import strategies as st
 
 import foreclick as fc
 from foreclick.errors import ModelError
+from foreclick.estimate.work import estimate
+from foreclick.estimators import LearntCurve, parse_estimators
+from foreclick.learn.curves import with_curves
+from foreclick.metrics import parse_any
+from foreclick.question import Question
+from foreclick.questions.examination import Examination
+from foreclick.tallies.base import local_tally
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -109,30 +118,6 @@ def test_both_curves_are_those_of_the_oracle(seed, dated):
 # --- errors -------------------------------------------------------------------------------------
 
 
-def test_periods_are_clusters_and_users_the_wider_of_both():
-    log = random_log(np.random.default_rng(4), records=300, days=5)
-    roles: dict[str, Any] = {"period": {"period": "day"}, "unit": {"unit": "user"}, "record": {}}
-    roles["both"] = roles["period"] | roles["unit"]
-    by = {
-        kind: fc.examination(fc.read_log(log, **each), within="context")
-        for kind, each in roles.items()
-    }
-    moved = swaps.moved_by(slots_of(log, cluster="day"), 4, swaps.alternating)
-    spread = np.sqrt(5 / 4 * (moved**2).sum(axis=0))
-    t, z = 2.776445, 1.959964  # four degrees of freedom, and any number
-    for row, error, floor in zip(by["period"], spread, by["record"], strict=True):
-        own, independent = row["examination"] * error, floor["se"]
-        assert row["se"] == pytest.approx(
-            own if t * own > z * independent else independent, abs=1e-5
-        )
-    wide = [[row["high"] - row["low"] for row in by[kind]] for kind in ("period", "unit", "both")]
-    assert wide[2] == approx(np.maximum(wide[0], wide[1]))
-    dated = fc.examination(fc.read_log(log, period="day"), within="period")
-    moved = swaps.moved_by(slots_of(log, ("context", "day"), "day"), 4, swaps.alternating)
-    errors = dated["examination"] * np.sqrt(5 / 4 * (moved**2).sum(axis=0))
-    assert dated["se"] == pytest.approx(errors, abs=1e-5)
-
-
 def replications(count, rng, *, daily):
     """Small logs in one table, clicked by a PBM; every day has its own list if `daily`."""
     contexts, days, times = 20, 6, 12
@@ -211,19 +196,6 @@ def test_a_first_position_without_clicks_is_no_reference():
     assert any("relative to position 2" in note for note in found.notes)
 
 
-def test_positions_that_only_win_have_no_answer():
-    """Item 3 was clicked at position 3 and nowhere else: p_3 / p_1 may be anything."""
-    log = records(
-        ([1, 2, 3], 100, [40, 20, 30]),
-        ([2, 1, 9], 100, [40, 20, 0]),
-        ([3, 8], 20, [0, 0]),
-        ([8, 3], 90, [0, 0]),
-    )
-    found = fc.examination(log)
-    assert found["examination"] == [pytest.approx(1), pytest.approx(0.5), None]
-    assert any(note.startswith("Position 3 cannot be compared with") for note in found.notes)
-
-
 def test_a_ranker_that_changes_by_day_is_compared_across_days():
     days = [records(one, day=day) for day, one in enumerate(rotations(P))]
     log = fc.read_log(together(*days), period="day")
@@ -273,19 +245,241 @@ def test_segments_have_a_curve_each():
 # --- what it is for -----------------------------------------------------------------------------
 
 
-def test_pbm_with_the_found_curve_is_right_where_one_over_k_is_not():
-    lists = rotations((1, 0.9, 0.8, 0.7))
-    log = records(*lists, *lists[:1] * 3)
-    candidate = {"context": ["q"], "items": [[1, 2, 3, 0]]}
-    curve = fc.examination(log).curve
-    paper = fc.Weighted("pbm", examination="1/k")
-    found = fc.evaluate(
-        log,
-        candidate,
-        metrics="clicks@4",
-        estimators=[fc.Weighted("pbm", examination=curve), "list", paper, "pbm"],
-        confidence=None,
+# --- click models that learn from the log how much positions are examined: `pbm`, by its name -----
+
+
+CONTEXTS, ITEMS, K, DAYS = 8, 5, 4, 7
+LOOKS = np.array([1.0, 0.8, 0.7, 0.6])
+PAPER = fc.Weighted("pbm", examination="1/k")
+
+
+def clicked(lists, context, rng):
+    """What position-based users click."""
+    appeal = 0.1 + 0.5 * np.random.default_rng(0).random((CONTEXTS, ITEMS))
+    rates = appeal[context[:, None], lists] * LOOKS[: lists.shape[1]]
+    return {
+        "context": context,
+        "items": list(lists),
+        "clicks": list((rng.random(rates.shape) < rates).astype(np.int8)),
+        "day": rng.integers(0, DAYS, len(context)),
+    }
+
+
+def table(records, seed, moving=K):
+    """Lists whose first positions exchange their items at random; the others stay."""
+    rng = np.random.default_rng(seed)
+    context = rng.integers(0, CONTEXTS, records)
+    lists = np.tile(np.arange(ITEMS), (records, 1))
+    lists[:, :moving] = rng.permuted(lists[:, :moving], axis=1)
+    return clicked(lists[:, :K], context, rng)
+
+
+def drawn(records, seed, moving=K):
+    return fc.read_log(pa.table(table(records, seed, moving)), period="day")
+
+
+TURNED = fc.Ranking({"context": np.arange(CONTEXTS), "items": [[3, 2, 1, 0]] * CONTEXTS})
+
+
+@pytest.fixture(scope="module")
+def log():
+    return drawn(4000, 1)
+
+
+@pytest.fixture(scope="module")
+def stuck():
+    return drawn(400, 2, moving=0)
+
+
+def learnt(log, metrics="dcg@4", estimators="pbm"):
+    """The curve that `pbm` takes, and the notes."""
+    (by,), notes = with_curves(
+        local_tally(log)[0], parse_estimators(estimators), parse_any(metrics)
     )
-    fitted, right, usual, named = found["value"]
-    assert [fitted, named] == pytest.approx([right, right], rel=SAME)
-    assert not math.isclose(usual, right, rel_tol=0.01)
+    return by.model.examination, notes
+
+
+def test_the_curve_is_that_of_examination(log):
+    curve, notes = learnt(log)
+    found = fc.examination(log)
+    assert curve.p == pytest.approx(found.curve, rel=1e-12)
+    covariance = np.array(curve.root) @ np.array(curve.root).T
+    se = np.array([row["se"] / row["examination"] for row in found.to_dicts()])
+    assert np.sqrt(np.diag(covariance)) == pytest.approx(se, rel=1e-9)
+    assert not notes
+
+
+def value(log, estimator):
+    return fc.evaluate(log, TURNED, metrics="dcg@4", estimators=estimator)["value"]
+
+
+ASKED = {
+    "evaluate": value,
+    "compare": lambda log, by: fc.compare(log, {"a": TURNED}, metrics="dcg@4", estimators=by)["se"],
+    "backtest": lambda log, by: fc.backtest(log, metrics="dcg@4", estimators=by)["rmse"],
+    "support": lambda log, by: fc.support(log, TURNED, metrics="dcg@4", estimators=by)["lowest"],
+    "optimize": lambda log, by: fc.optimize(log, metrics="dcg@4", estimators=by, judge=None)[
+        "value"
+    ],
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_by_its_name_it_is_learnt_by_every_verb(log, stuck, ask):
+    curve, _ = learnt(log)
+    (by_name,), (given,), (paper,) = (
+        ask(log, by) for by in ("pbm", fc.Weighted("pbm", examination=curve), PAPER)
+    )
+    assert by_name == pytest.approx(given, rel=1e-12)
+    assert by_name != pytest.approx(paper, rel=1e-3)
+    assert ask(stuck, "pbm") == ask(stuck, PAPER)
+
+
+def asked(log, estimator, metric, clusters=(), policy=TURNED, logging=None):
+    question = Question(
+        [policy], [estimator], parse_any(metric), clusters=clusters, loggings=[logging]
+    )
+    return estimate(local_tally(log)[0], question).of_candidate()[0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "clip", "known"),
+    [
+        ("clicks@3", math.inf, False),
+        ("dcg@4", 0.9, False),
+        ("dcg@4", math.inf, True),
+        ("mrr@4", math.inf, False),
+        ("clicks@2/dcg@4", math.inf, False),
+    ],
+)
+def test_an_error_of_the_curve_moves_the_value_as_far_as_it_does(log, metric, clip, known):
+    """Errors of size 1 in log p of one position after the other: it is off by the derivatives."""
+    p = np.array([1.0, 0.5, 0.4, 0.1])
+    root = tuple(map(tuple, np.eye(K).tolist()))
+    logging = fc.Observed(log) if known else None
+    by = fc.Weighted("pbm", clip, LearntCurve(tuple(p.tolist()), root))
+    found = asked(log, by, metric, ("period",), logging=logging)
+    slopes = []
+    for j in range(K):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = p * np.exp(step * (np.arange(K) == j))
+            by = fc.Weighted("pbm", clip, moved.tolist())
+            ends.append(asked(log, by, metric, logging=logging).value)
+        slopes.append((ends[0] - ends[1]) / 2e-5)
+    assert np.abs(slopes).max() > 1e-3
+    assert found.off_by == pytest.approx(slopes, rel=1e-5, abs=1e-8)
+    given = asked(log, fc.Weighted("pbm", clip, p.tolist()), metric, ("period",), logging=logging)
+    more = found.covariance - given.covariance
+    assert more == pytest.approx(np.diag([np.sum(np.square(slopes)), 0]), rel=1e-4, abs=1e-12)
+
+
+def test_where_nothing_moves_it_is_one_over_k_and_says_so(stuck):
+    curve, notes = learnt(stuck)
+    assert curve == "learnt"
+    assert "does not tell how much positions are examined" in notes[0]
+    assert "pbm takes 1/k" in notes[0]
+    found = fc.evaluate(stuck, TURNED, metrics="dcg@4", estimators="pbm")
+    assert notes[0] in found.notes
+    assert not learnt(stuck, "clicks@1")[1]  # one position is all that counts
+
+
+# --- `examination` where one curve is not the truth: it says so, and its errors are wider ---------
+
+
+(
+    DEPTH,
+    QUERIES,
+    POOL,
+    FORTNIGHT,
+) = 5, 40, 8, 14
+EXAMINED = 1 / np.arange(1, DEPTH + 1) ** 0.7
+
+
+def sorted_log(
+    seed: int,
+    *,
+    records: int = 800,
+    swaps: float = 0.2,
+    trend: float = 0.0,
+    kinds: bool = False,
+    trust: bool = False,
+    dated: bool = True,
+) -> fc.Log:
+    """Lists sorted by the attraction of the day, some items swapped, and their clicks."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(FORTNIGHT) - (FORTNIGHT - 1) / 2
+    start = 0.03 + 0.45 * rng.beta(0.8, 1.6, (QUERIES, POOL))
+    sign = rng.choice([-1, 1], (QUERIES, POOL))
+    attraction = start[:, :, None] * (1 + trend) ** (sign[:, :, None] * time)
+    score = np.log(attraction) + 0.5 * rng.standard_normal((QUERIES, POOL, 1))
+    context = np.repeat(np.arange(QUERIES), records)
+    day = rng.integers(0, FORTNIGHT, len(context))
+    lists = np.argsort(-score, axis=1)[context, :, day]
+    row = np.flatnonzero(rng.random(len(lists)) < swaps)
+    i = rng.integers(0, DEPTH, len(row))
+    j = (i + 1 + rng.integers(0, POOL - 1, len(row))) % POOL
+    lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
+    lists = lists[:, :DEPTH]
+    examined = np.broadcast_to(EXAMINED, lists.shape)
+    if kinds:
+        steep = np.where(context % 2 == 0, 0.3, 1.2)[:, None]
+        examined = np.arange(1.0, DEPTH + 1) ** -steep
+    rates = attraction[context[:, None], lists, day[:, None]]
+    if trust:  # what stands at the top is sorted_log whatever it is
+        rates = rates * np.linspace(0.9, 0.6, DEPTH) + np.linspace(0.15, 0.02, DEPTH)
+    clicks = (rng.random(rates.shape) < rates * examined).astype(np.int8)
+    columns: dict[str, Any] = {"context": context, "items": list(lists), "clicks": list(clicks)}
+    if not dated:
+        return fc.read_log(pa.table(columns))
+    return fc.read_log(pa.table(columns | {"day": day}), period="day")
+
+
+def held(found: Examination) -> list[bool]:
+    """Whether each interval has the truth."""
+    return [
+        row["low"] <= p <= row["high"] for row, p in zip(found.to_dicts(), EXAMINED, strict=True)
+    ]
+
+
+def said(found: Examination, words: str) -> bool:
+    return any(words in note for note in found.notes)
+
+
+@pytest.mark.parametrize("seed", [97_001, 97_002, 97_003])
+def test_a_ranker_that_follows_trends_is_found_out(seed: int):
+    """Items moved because their attraction did: of 10 such logs, no interval had the truth."""
+    found = fc.examination(sorted_log(seed, trend=0.05, swaps=0.0))
+    assert said(found, "taste that changed")
+    assert all(held(found))
+
+
+def test_moves_within_periods_are_preferred_where_click_rates_change():
+    found = fc.examination(sorted_log(97_004, trend=0.05, swaps=0.02))
+    assert said(found, "only moves within periods count")
+    assert all(held(found))
+
+
+def test_without_periods_it_says_that_changes_count_as_examination():
+    log = sorted_log(97_005, dated=False)
+    assert said(fc.examination(log), "The log has no periods")
+    # Who asks for moves within a context knows.
+    assert not said(fc.examination(log, within="context"), "The log has no periods")
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_contexts_of_two_kinds_are_told_and_make_errors_wider(dated: bool):
+    alike, differing = (
+        fc.examination(sorted_log(97_006, kinds=kinds, dated=dated)) for kinds in (False, True)
+    )
+    assert said(differing, "Contexts are not looked at alike")
+    assert not said(alike, "not looked at alike")
+    assert differing["se"][4] > 1.3 * alike["se"][4]
+
+
+def test_trust_in_the_top_is_told_from_a_curve():
+    plain, trusting = (
+        fc.examination(sorted_log(97_007, records=5000, trust=trust)) for trust in (False, True)
+    )
+    assert said(trusting, "Items are not looked at alike: at position 5 attractive items get more")
+    assert not said(plain, "not looked at alike")

@@ -1,11 +1,15 @@
 """Which interval can be had of a log, and its ends against records."""
 
 import math
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
+from foreclick.cli import main
 from foreclick.inference import anytime, t_quantile
 from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
 
@@ -100,3 +104,182 @@ class TestTwoWay:
         t = t_quantile(0.975, 1.5 * 12 / 5 - 1)
         assert row["se"] == pytest.approx(math.sqrt(variance))
         assert row["high"] - row["value"] == pytest.approx(t * math.sqrt(variance))
+
+
+# --- what the log cannot see is on both ends of what is printed and judged ------------------------
+
+
+EXAMINED = 1 / np.arange(1, 6)
+SHOWN = 7  # of the items of a context; the others are new
+THETA = 1 / np.log2(np.arange(2, 7))
+
+
+def pbm_log(attraction, seed, *, contexts=10, records=6000, days=14):
+    """Lists of the first seven items, in an order that follows attraction with some noise."""
+    rng = np.random.default_rng(seed)
+    x, day = rng.integers(0, contexts, records), rng.integers(0, days, records)
+    score = np.log(attraction[x, :SHOWN]) + 0.4 * rng.gumbel(size=(records, SHOWN))
+    lists = np.argsort(-score, axis=1)[:, :5]
+    clicks = rng.random(lists.shape) < attraction[x[:, None], lists] * EXAMINED
+    log = {"context": x, "items": lists.tolist(), "clicks": clicks.astype(int).tolist(), "day": day}
+    truth = float((attraction[x[:, None], lists] * EXAMINED @ THETA).mean())
+    return fc.read_log(log, period="day"), truth
+
+
+def everywhere(items, contexts=10):
+    return fc.Ranking({"context": list(range(contexts)), "items": [list(items)] * contexts})
+
+
+@pytest.fixture(scope="module")
+def duds():
+    """A log whose new items would get next to no clicks."""
+    rng = np.random.default_rng(41)
+    known = np.sort(rng.uniform(0.2, 0.6, (10, SHOWN)), axis=1)[:, ::-1]
+    return np.concatenate([known, np.full((10, 5), 0.005)], axis=1)
+
+
+@pytest.fixture(scope="module")
+def dud_log(duds):
+    return pbm_log(duds, 42)
+
+
+@pytest.mark.parametrize("items", [(2, 3, 4, 7, 8), (0, 1, 7, 8, 9), (0, 7, 8, 9, 10)])
+def test_no_candidate_is_better_for_items_that_nobody_has_seen(duds, dud_log, items):
+    log, production = dud_log
+    truth = float((duds[:, list(items)] * EXAMINED @ THETA).mean())
+    assert truth < production
+    row = fc.evaluate(log, everywhere(items), metrics="dcg@5", estimators="ladder").to_dicts()[0]
+    assert row["verdict"] != "better"
+    assert row["low"] <= truth <= row["high"]
+    assert row["change_low"] <= truth - production <= row["change_high"]
+    assert row["lift_low"] <= truth / production - 1 <= row["lift_high"]
+
+
+@pytest.mark.parametrize("estimator", ["ladder", "ip", "item", "pbm"])
+def test_no_candidate_is_worse_while_something_new_may_be_a_star(estimator):
+    rng = np.random.default_rng(43)
+    known = np.sort(rng.uniform(0.2, 0.4, (10, SHOWN)), axis=1)[:, ::-1]
+    log, _ = pbm_log(np.concatenate([known, np.full((10, 2), 0.95)], axis=1), 44)
+    star = everywhere((8, 3, 4, 5, 6))
+    question = {"metrics": "dcg@5", "estimators": estimator}
+    found = fc.evaluate(log, star, **question)
+    assert found["verdict"] == ["cannot tell"]
+
+
+class TestEnds:
+    """By hand: of two items one was never shown, and half of the records clicked the other.
+
+    So what was never shown is worth 1/2 at most, and half of what the candidate shows is new.
+    """
+
+    LOG = {  # noqa: RUF012 - pytest makes no instances to share it among
+        "context": ["q"] * 80,
+        "items": [[1]] * 80,
+        "clicks": [[1], [0]] * 40,
+        "day": [i // 2 % 10 for i in range(80)],
+    }
+    HALF = fc.Lists({"context": ["q"] * 2, "items": [[1], [2]], "probability": [0.5, 0.5]})
+
+    def ask(self, **options):
+        log = fc.read_log(self.LOG, period="day")
+        return fc.evaluate(log, self.HALF, metrics="clicks@1", **options).to_dicts()[0]
+
+    @staticmethod
+    def middles(row):
+        """How far the middles of the intervals are from what they are of: chance is even."""
+        names = ("change_low", "change_high")
+        change = sum(row[name] for name in names) / 2 - row["change"]
+        wide = (row["change_high"] - row["change_low"]) / 2
+        return change, wide
+
+    def test_a_weighted_estimate_can_only_be_too_low(self):
+        row = self.ask(estimators="ip")
+        assert (row["value"], row["borrowed"], row["margin"]) == (0.25, 0.0, 0.25)
+        assert self.middles(row)[0] == pytest.approx(0.25 / 2)
+        assert row["high"] - row["value"] == pytest.approx(row["value"] - row["low"] + 0.25)
+        # Every day is as good as every other, and all cells are large: no chance but of clicks.
+        assert self.middles(row)[1] >= 0.25 / 2
+        assert row["lift_high"] - row["lift_low"] >= 0.25 / 0.5
+
+
+# --- ratio metrics in the verbs: spellings, verdicts, what was never shown, refusals --------------
+
+
+NEW = {"context": ["q"], "items": [[2, 1]]}
+
+
+def shop(worth=(2.0, 2.4), *, records=6000, seed=1, days=12, clicked=(0.4, 0.4)):
+    """Lists [1, 2] and [2, 1] are clicked as often, but a click on [2, 1] is worth more."""
+    rng = np.random.default_rng(seed)
+    shown = rng.integers(0, 2, records)
+    clicks = rng.random((records, 2)) < np.array([clicked, [0.2, 0.2]]).T[shown]
+    revenue = clicks * rng.exponential(np.array(worth)[shown])[:, None]
+    return {
+        "context": ["q"] * records,
+        "items": np.where(shown[:, None] == 1, [[2, 1]], [[1, 2]]).tolist(),
+        "clicks": clicks.astype(int).tolist(),
+        "revenue": revenue.tolist(),
+        "day": rng.integers(0, days, records),
+        "country": np.where(rng.random(records) < 0.5, "NL", "BE"),
+    }
+
+
+def read(table, **roles):
+    roles = {"period": "day", "segments": ["country"]} | roles
+    return fc.read_log(table, rewards={"revenue": "revenue"}, **roles)
+
+
+def test_revenue_per_click_rises_by_a_tenth():
+    """Half of the traffic is worth 20 % more a click, so all of it would be 9 % more."""
+    e = fc.evaluate(read(shop(records=40_000)), NEW, metrics=["revenue@2/clicks@2", "clicks@2"])
+    assert e["metric"] == ["revenue@2/clicks@2", "clicks@2"] * 2
+    assert e["verdict"][:2] == ["better", "cannot tell"]
+    assert e["value"][0] == pytest.approx(2.4, rel=0.03)
+    assert e["lift"][0] == pytest.approx(2.4 / 2.2 - 1, abs=0.02)
+    assert e["lift_low"][0] < 2.4 / 2.2 - 1 < e["lift_high"][0]
+    assert "changes by +" in e.verdicts[0].because
+
+
+def test_what_was_never_shown_is_bought_by_all_or_by_none():
+    """Item 3 may be clicked and never bought, or bought by those who would have clicked anyway."""
+    table = shop()
+    new = {"context": ["q"], "items": [[2, 3]]}
+    parts = fc.evaluate(read(table), new, metrics=["revenue@2", "clicks@2"], estimators="ip")
+    e = fc.evaluate(read(table), new, metrics="revenue@2/clicks@2", estimators="ip")
+    n, d = parts["value"]
+    more_n, more_d = parts["margin"]
+    assert e["value"] == pytest.approx([n / d])
+    assert e["margin"] == pytest.approx([(n + more_n) / d - n / d])
+    assert e["borrowed"] == pytest.approx([n / d - n / (d + more_d)])
+    assert e["low"][0] < n / (d + more_d)
+    assert e["high"][0] > (n + more_n) / d
+    assert e["verdict"] == ["cannot tell"]
+    assert "never shown" in e.notes[0]
+
+
+def test_a_guardrail_on_a_ratio(tmp_path):
+    table = shop(worth=(2.4, 2.0), clicked=(0.3, 0.6), records=30_000)
+    rails: dict[Any, float] = {"revenue@2/clicks@2": 0.02}
+    e = fc.evaluate(read(table), NEW, metrics="clicks@2", estimators="ip", guardrails=rails)
+    assert e["verdict"] == ["worse", "broken"]
+    pq.write_table(pa.table(table), tmp_path / "log.parquet")
+    pq.write_table(pa.table(NEW), tmp_path / "new.parquet")
+    words = ["gate", str(tmp_path / "log.parquet"), str(tmp_path / "new.parquet")]
+    words += ["--period", "day", "--reward", "revenue=revenue"]
+    assert main([*words, "--metric", "ctr@2"]) == 0
+    assert main([*words, "--metric", "revenue@2/clicks@2"]) == 1
+    assert main([*words, "--metric", "ctr@2", "--guardrail", "revenue/clicks@2=2%"]) == 1
+
+
+def test_a_backtest_of_the_parts_tells_how_far_the_ratio_may_be_off():
+    log = read(shop())
+    checked = fc.backtest(log, metrics=["revenue@2", "clicks@2"], estimators="ip")
+    asked: dict[str, Any] = {"metrics": "revenue@2/clicks@2", "estimators": "ip"}
+    e = fc.evaluate(log, NEW, confidence=fc.Confidence(past=checked), **asked)
+    over, under = (checked.error("ip", m, math.inf) for m in ("revenue@2", "clicks@2"))
+    clicks = fc.evaluate(log, NEW, metrics="clicks@2", estimators="ip")["value"][0]
+    assert e.evidence[0].error == pytest.approx((over + e["value"][0] * under) / clicks)
+    with pytest.raises(fc.errors.ForeclickError, match="no row for"):
+        fc.evaluate(
+            log, NEW, confidence=fc.Confidence(past=fc.backtest(log, metrics="clicks@2")), **asked
+        )

@@ -1,5 +1,6 @@
 """`support`, on logs small enough to count by hand, and against the oracle's cells."""
 
+import datetime as dt
 import itertools
 from typing import Any, ClassVar
 
@@ -9,7 +10,8 @@ import pytest
 import foreclick as fc
 from foreclick.errors import PolicyError
 from tests import drawn
-from tests.answers import close, log_of, repeated, theta_of
+from tests.answers import log_of, repeated, same, theta_of
+from tests.batches.sizes import in_batches
 from tests.truth import oracle
 from tests.truth.paper import paper
 
@@ -92,14 +94,9 @@ class Slowly:
         dark = [n for n, seen, unseen in self.contexts.values() if seen == 0 and unseen > 0]
         return len(dark), sum(dark)
 
-    def weights(self):
-        """(weight, records, share of Σ E W²) of the heaviest cells."""
-        squares = {key: n * p * (h / p) ** 2 for key, (n, h, p, _) in self.cells.items()}
-        rows = [
-            (h / p, len(days), squares[key] / sum(squares.values()))
-            for key, (_, h, p, days) in self.cells.items()
-        ]
-        return sorted(rows, reverse=True)
+    @property
+    def largest(self):
+        return max(h / p for _, h, p, _ in self.cells.values())
 
     def darkest(self):
         """(share of all that is unseen, context, records, covered)."""
@@ -112,12 +109,12 @@ class Slowly:
         return sorted(rows, reverse=True)
 
 
-def ask(case, load=lambda table: table, **options):
+def ask(case, slots=10**9):
+    """Of the log in batches of so many slots."""
     records, days, candidate = case
-    log = fc.read_log(load(drawn.log_table(records, day=days)), period="day")
-    lists = fc.Lists(load(drawn.lists_table(candidate)))
-    options = {"metrics": METRICS, "estimators": paper(MODELS), "missing": "drop"} | options
-    return fc.support(log, lists, **options)
+    tally = fc.tally(fc.read_log(drawn.log_table(records, day=days), period="day"))
+    options: dict[str, Any] = {"metrics": METRICS, "estimators": paper(MODELS), "missing": "drop"}
+    return fc.support(in_batches(tally, slots), fc.Lists(drawn.lists_table(candidate)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -125,16 +122,10 @@ def found(case):
     return ask(case)
 
 
-def same(found, right):
-    """Two results agree, but for rounding."""
-    assert found.columns == right.columns
-    assert len(found) == len(right)
-    for mine, theirs in zip(found, right, strict=True):
-        for column, value in theirs.items():
-            if isinstance(value, float):
-                assert close(mine[column], value, 1e-9), (column, mine, theirs)
-            else:
-                assert mine[column] == value, (column, mine, theirs)
+def test_batches_do_not_matter(case, found):
+    other = ask(case, 400)
+    for one, two in ((found, other), (found.contexts, other.contexts)):
+        assert all(map(same, one.to_dicts(), two.to_dicts()))
 
 
 def test_sees_what_a_slow_count_sees(case, found):
@@ -146,7 +137,7 @@ def test_sees_what_a_slow_count_sees(case, found):
         assert 0 < row["repeated"] < 1
         contexts, lost = right.out
         assert (row["out_of_sight"], row["out_share"]) == (contexts, pytest.approx(lost / used))
-        assert row["largest"] == pytest.approx(right.weights()[0][0])
+        assert row["largest"] == pytest.approx(right.largest)
 
 
 def test_names_the_contexts_that_hide_most(case, found):
@@ -211,3 +202,93 @@ def test_says_how_many_contexts_are_out_of_sight():
     assert "In 1 context, with 25% of the records, the log saw nothing" in found.notes[-1]
     assert found.contexts["context"] == ["r"]
     assert found.contexts["share"] == [1]
+
+
+# --- `check`, on logs small enough to count by hand -----------------------------------------------
+
+
+CHECKED = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
+DAYS = [dt.date(2024, 5, 1)] * 4 + [dt.date(2024, 5, 2)] * 4
+TABLE = drawn.log_table([*CHECKED, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS)
+
+
+def facts(log: Any, **roles: Any) -> dict[tuple[str, str], Any]:  # noqa: ANN401
+    found = fc.check(fc.read_log(log, **roles)).to_dicts()
+    return {(row["section"], row["fact"]): row["found"] for row in found}
+
+
+def test_what_is_there_is_counted():
+    found = facts(TABLE, period="day")
+    expected = {
+        ("size", "records"): 8,
+        ("size", "rows of the tally"): 4,
+        ("size", "contexts"): 2,
+        ("size", "records in the median context"): 4,
+        ("size", "different lists"): 4,
+        ("size", "different lists per context"): 2,
+        ("size", "longest list"): 3,
+        # Of lists that reach it.
+        ("clicks by position", "position 1"): (4 + 2) / 8,
+        ("clicks by position", "position 2"): (2 + 2) / 8,
+        ("clicks by position", "position 3"): 2 / 6,
+        ("records by period", "2024-05-01"): 4,
+        ("clicks per list by period", "2024-05-01"): 1.0,
+        ("clicks per list by period", "2024-05-02"): 2.0,
+        ("can be evaluated", "records in contexts with 2 lists or more"): 6 / 8,
+        # In q every item moves (1: 1, 2; 2: 2, 1, 3; 3: 3, 2); in r none does.
+        ("can be evaluated", "slots with items seen at 2 positions or more"): 18 / 22,
+    }
+    assert {key: found[key] for key in expected} == pytest.approx(expected)
+    check = fc.check(fc.read_log(TABLE))
+    assert any(note.startswith("75% of the records are in contexts") for note in check.notes)
+
+
+def test_a_log_that_always_shows_the_same_can_evaluate_nothing():
+    check = fc.check(log_of(repeated(((1, 2), (1, 0)), times=6)))
+    assert check.notes == (
+        "Every context always showed the same list: this log can evaluate nothing else.",
+    )
+
+
+def test_what_was_dropped_by_cause():
+    items = [[1, 2], [1, 1], [2, 2], [1]]
+    table = {"context": ["q"] * 4, "items": items, "clicks": [[0, 1]] * 4}
+    found = facts(table, invalid="drop")
+    assert found["dropped", "an item twice in a list"] == 2
+    assert found["size", "records"] == 1
+
+
+def test_every_reward_has_its_own_facts_and_records_come_once():
+    table = {"context": ["q"] * 2, "items": [[1, 2]] * 2, "clicks": [[1, 0]] * 2}
+    found = facts(table | {"bought": [[0, 3], [0, 1]]}, rewards={"orders": "bought"})
+    assert found["clicks by position", "position 1"] == 1
+    assert found["orders by position", "position 2"] == 2
+    roles: Any
+    for roles in ({"rewards": {"again": "clicks"}}, {"clicks": None}):
+        check = fc.check(fc.read_log(TABLE, period="day", **roles))
+        assert check["section"].count("records by period") == 2
+
+
+@pytest.mark.parametrize(("bots", "bot_like"), [(300, 1), (200, 0)])
+def test_bot_like_units_are_counted_with_their_records(bots, bot_like):
+    """One crawler among 20 users with two records; who searches a lot is no bot."""
+    users = [f"user {i}" for i in range(20)] * 2 + ["crawler"] * bots
+    n = len(users)
+    table = {"context": ["q"] * n, "items": [[1, 2]] * n, "clicks": [[1, 0]] * n, "user": users}
+    log = fc.read_log(table, unit="user")
+    found = facts(table, unit="user")
+    assert found["units", "units"] == 21
+    assert found["units", "records of the median unit"] == 2
+    assert found["units", "bot-like units (more than 200 records)"] == bot_like
+    assert any("Bot-like units made 88%" in note for note in fc.check(log).notes) == bot_like
+    tallied = fc.check(fc.tally(log))
+    assert "units" not in tallied["section"]  # of a tally nobody knows
+
+
+def test_units_of_a_long_log_have_lists_not_impressions():
+    rows = [(f"l{i}", k, "u" if i < 4 else "v") for i in range(5) for k in (1, 2)]
+    names = ("list_id", "position", "user")
+    table: dict[str, Any] = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    table |= {"context": ["q"] * 10, "items": table["position"], "clicks": [0] * 10}
+    found = facts(table, long=("list_id", "position"), unit="user")
+    assert found["units", "records of the median unit"] == (4 + 1) / 2

@@ -1,7 +1,7 @@
 """Reports to look at: `make look` writes pages, and pictures of them where node and Chromium are.
 
-A simulated shop, and with --data the public samples that lie there. Each page is checked by
-axe-core, and is photographed at 1280 and at 390 pixels, in dark colours, and as PDF.
+Of a simulated shop. The page is checked by axe-core, and is photographed at 1280 and at 390 pixels,
+in dark colours, and as PDF.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ import pyarrow as pa
 from PIL import Image, ImageOps
 
 import foreclick as fc
-from experiments import datasets
 
 MODULES = Path(os.environ.get("LOOK_MODULES", ".cache/look/node_modules"))
 SCRIPT = Path(__file__).with_name("look.cjs")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-DAY = 86_400_000
 
 _SEARCHES = """
     running shoes, winter jacket, coffee grinder, standing desk, wireless earbuds, yoga mat,
@@ -91,43 +89,6 @@ def by_click_rate(rows: list[dict[str, Any]], seed: int | None = None) -> dict[s
     return {"context": list(found), "items": list(found.values())}
 
 
-def real_logs(data: Path) -> dict[str, fc.Log]:
-    """The public samples, by the name of their folder."""
-    naver = data / "naver_clara2" / "CLARA2SearchLog_beta"
-    return {
-        "pyclick_wscd": datasets.pyclick(data / "pyclick_wscd" / "trainSample"),
-        "naver_clara2": datasets.relevance_prediction(naver, day_length=DAY),
-    }
-
-
-def real(data: Path) -> dict[str, fc.Report]:
-    """Reports on the public samples: items by click rate."""
-    return {
-        name: fc.report(log, ranked(log), missing="production", title=f"{name}: by click rate")
-        for name, log in real_logs(data).items()
-    }
-
-
-def ranked(log: fc.Log) -> dict[str, Any]:
-    """A ranking by click rate from the log itself: to be looked at, not believed."""
-    table = fc.tally(log).to_arrow().to_pylist()
-    depth = log.shape.depth
-    rows = [
-        {
-            "query": row["context"],
-            "items": [
-                row[f"item_{k}"] for k in range(1, depth + 1) if row[f"item_{k}"] is not None
-            ],
-            "clicks": [
-                row[f"clicks_{k}"] for k in range(1, depth + 1) if row[f"item_{k}"] is not None
-            ],
-        }
-        for row in table
-        for _ in range(int(row["n"]))
-    ]
-    return by_click_rate(rows)
-
-
 def tools() -> tuple[str, str] | None:
     """Node and a browser, if both are here and node has what the script needs."""
     node = shutil.which("node")
@@ -174,25 +135,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path(".cache/look"))
     parser.add_argument("--docs", type=Path, help="where the pictures of the docs go")
-    parser.add_argument("--data", type=Path, help="where the public samples lie")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     log, candidate = shop()
-    reports = {"shop": fc.report(log, candidate, title="Shop search: by click rate", by="device")}
-    if options.data:
-        reports |= real(options.data)
-    failed = False
-    for name, report in reports.items():
-        page = options.out / f"{name}.html"
-        report.save(page)
-        print(f"{page}: {page.stat().st_size:,} bytes")  # noqa: T201
-        if tools():
-            done = photograph(page)
-            print(done.stdout + done.stderr)  # noqa: T201
-            failed |= done.returncode != 0
-            if name == "shop" and options.docs:
-                illustrate(page, options.docs)
-    sys.exit(failed)
+    page = options.out / "shop.html"
+    fc.report(log, candidate, title="Shop search: by click rate", by="device").save(page)
+    print(f"{page}: {page.stat().st_size:,} bytes")  # noqa: T201
+    if tools():
+        done = photograph(page)
+        print(done.stdout + done.stderr)  # noqa: T201
+        if options.docs:
+            illustrate(page, options.docs)
+        sys.exit(done.returncode)
 
 
 if __name__ == "__main__":

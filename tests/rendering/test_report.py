@@ -13,7 +13,6 @@ from html.parser import HTMLParser
 import pytest
 
 import foreclick as fc
-from foreclick.rendering.drawing import Scale
 from foreclick.rendering.wording import words
 from tests.questions.test_report import CANDIDATE, ROWS, log_of, made
 
@@ -199,12 +198,28 @@ def test_nothing_seen_has_no_number():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "ticks"),
+    "options",
     [
-        (0.0, 1.0, [0, 0.2, 0.4, 0.6, 0.8, 1]),
-        (0.52, 0.58, [0.52, 0.54, 0.56, 0.58]),
-        (-3, 3, [-2, 0, 2]),
+        {"confidence": None},
+        {"by": "period"},
+        {"estimators": fc.Weighted("ip", [1, 10])},
+        {"metrics": "ctr@2"},
+        {"metrics": fc.Metric([1, 0.5])},
+        {"metrics": "clicks@2/shown@2"},
+        {"estimators": ["list", "ip"]},
     ],
 )
-def test_ticks_are_round_and_within(low, high, ticks):
-    assert Scale(low, high).ticks() == pytest.approx(ticks)
+def test_any_evaluation_has_a_page(options):
+    found = fc.evaluate(log_of(ROWS), CANDIDATE, **options)
+    page = found.page()
+    value = next(row["value"] for row in found.rows if row["value"])
+    column = "lift" if "by" in options else "value"
+    shown = found[column][0] if column == "lift" else value
+    assert words(column, shown) in page
+
+
+def test_a_notebook_shows_it_in_a_frame_of_its_own(report, page):
+    frame = Page(report._repr_html_())
+    assert frame.tags == ["iframe"]
+    assert frame.values("srcdoc") == [page]
+    assert frame.values("sandbox") == [""]

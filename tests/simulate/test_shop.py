@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from foreclick.errors import MetricError, SimulationError
 from foreclick.simulate import shop
-from foreclick.simulate.shop import ERRORS, REGIMES, Shop, draw
+from foreclick.simulate.shop import REGIMES, Shop, draw
 
 TINY = Shop(records=400, queries=3, positions=3, days=4, pool=5, catalogue=50)
 EXAMINATION = [k**-0.8 for k in (1, 2, 3)]
@@ -121,30 +120,6 @@ def test_feedback_moves_what_was_clicked_up():
     assert ranks[1.0][2] < ranks[0.0][2]  # a ranker that learns is harder to beat
 
 
-def test_what_leaks_is_worth_something_until_day_20():
-    """A candidate trained on clicks knows more than one that was not, and nothing of later days."""
-    shop_ = Shop(records=20_000, queries=100, candidates=("leaky",))
-    plain, leaky = (draw(replace(shop_, leak=leak), 7) for leak in (0.0, 1.0))
-    assert leaky.log.equals(plain.log)
-    assert leaky.lift("leaky", "clicks@3") > plain.lift("leaky", "clicks@3") + 0.02
-    assert ERRORS["leaky"] == ERRORS["equal"]
-
-
-def test_refusals():
-    for wrong in (
-        {"pool": 5},
-        {"users": "cascade"},
-        {"candidates": ("best",)},
-        {"alien": (1.5, 0.0)},
-        {"versions": ()},
-        {"taste": -0.1},
-    ):
-        with pytest.raises(SimulationError, match="is no shop"):
-            Shop(**wrong)
-    with pytest.raises(MetricError, match="clicks by position"):
-        draw(TINY).lift("better", "success@3")
-
-
 class TestABTest:
     SHOP = replace(TINY, records=60_000, test="worse", start=1, candidates=())
 
@@ -165,8 +140,3 @@ class TestABTest:
             counted = np.stack(some.clicks).mean(axis=0)
             assert counted == pytest.approx(drawn.expected[name], abs=0.03)
         assert drawn.lift("treatment", "clicks@3", "control") < 0
-
-    @pytest.mark.parametrize("wrong", [{"test": "best"}, {"share": 1.0}, {"start": 4}])
-    def test_no_such_test(self, wrong):
-        with pytest.raises(SimulationError, match="is no shop"):
-            replace(TINY, **wrong)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.errors import MetricError, PolicyError, SimulationError
-from foreclick.simulate import DBN, DCTR, PBM, ListSpecific, item_ids
+from foreclick.errors import PolicyError
+from foreclick.simulate import DCTR, PBM, ListSpecific, item_ids
 from tests.simulate.small import (
     CONTEXTS,
     ITEMS,
@@ -129,22 +129,6 @@ class TestValue:
         found = WORLDS[name].value(fc.Lists(table), METRIC, FREQUENCIES)
         assert found == pytest.approx(by_hand(WORLDS[name], policy, METRIC), abs=EXACT)
 
-    def test_of_marginals_where_slots_are_enough(self, name):
-        policy = {(0, (2, 0, 3)): 0.3, (0, (1, 2, 0)): 0.7, (1, (0, 1, 2)): 1.0}
-        slots: dict[tuple[int, int, int], float] = {}
-        for (x, shown), probability in policy.items():
-            for k, a in enumerate(shown, start=1):
-                slots[x, ids(x, a), k] = slots.get((x, ids(x, a), k), 0) + probability
-        columns = zip(*slots, strict=True)
-        table = dict(zip(("context", "item", "position"), map(list, columns), strict=True))
-        marginals = fc.Marginals(table | {"probability": list(slots.values())})
-        if name in {"pbm", "dctr", "ip"}:
-            found = WORLDS[name].value(marginals, METRIC, FREQUENCIES)
-            assert found == pytest.approx(by_hand(WORLDS[name], policy, METRIC), abs=EXACT)
-        else:
-            with pytest.raises(PolicyError, match="does not say how likely whole lists are"):
-                WORLDS[name].value(marginals, METRIC, FREQUENCIES)
-
 
 def test_a_context_that_does_not_occur_needs_no_list():
     world = DCTR([[0.5], [0.1]], positions=1)
@@ -162,23 +146,3 @@ def test_one_click_or_more_depends_on_the_list_even_where_clicks_do_not():
     marginals = fc.Marginals({"context": [0], "item": [0], "position": [1], "probability": [1.0]})
     with pytest.raises(PolicyError, match="does not say how likely whole lists are"):
         world.value(marginals, "success@2")
-
-
-@pytest.mark.parametrize(
-    ("ask", "error", "said"),
-    [
-        (lambda: of_dbn([[9], [1000]]), PolicyError, r"item 9 in context 0.*1 such slots"),
-        (lambda: of_dbn([[0], [1000]], "orders@2"), MetricError, "click and do nothing else"),
-        (lambda: of_dbn([[0], [1000]], "clicks@2", [1.0]), SimulationError, "one a context"),
-        (lambda: PBM([[1.5]], [1.0]), SimulationError, r"1 numbers.*1\.5"),
-        (lambda: PBM([0.5], [1.0]), SimulationError, "1 dimensions and needs 2"),
-        (lambda: DBN([[0.5]], [[0.5, 0.5]], 0.5), SimulationError, "both are by context and item"),
-    ],
-)
-def test_refusals(ask, error, said):
-    with pytest.raises(error, match=said):
-        ask()
-
-
-def of_dbn(items, metric="clicks@2", *frequencies):
-    return WORLDS["dbn"].value({"context": [0, 1], "items": items}, metric, *frequencies)

@@ -1,17 +1,18 @@
 """The tally adds, is an ordinary file, and leaves nothing behind."""
 
+import datetime as dt
 import gc
 import json
 import re
 from typing import Any
 
-import ibis
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.errors import EngineError, TallyError
+from foreclick.errors import SourceError, TallyError
 from tests.engines.looking import kept, without_spark
 from tests.logs.samples import LISTS, Row, counted, reference, table
 
@@ -151,18 +152,6 @@ def test_what_is_no_tally_is_named(tmp_path):
             fc.read_tally(tmp_path / "log.csv")
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path):
-    path = tmp_path / "t.parquet"
-    fc.tally(LISTS).write_parquet(path)
-    connection = ibis.duckdb.connect()
-    gone = fc.tally(connection.create_table("log", table()))
-    connection.disconnect()
-    with pytest.raises(EngineError):
-        gone.write_parquet(path)
-    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
-    assert counted(fc.read_tally(path)) == reference()
-
-
 # --- nothing stays --------------------------------------------------------------------------------
 
 
@@ -185,3 +174,146 @@ def test_the_tables_go_with_the_tally(engine):
     del both
     gc.collect()
     assert kept(engine) == before
+
+
+# --- a tally for each day: together they are the whole log's, and old days may count less ---------
+
+
+DAILY: dict[str, Any] = {"context": "query", "period": "day"}
+
+
+def day(number, count=40, deep=3):
+    rng = np.random.default_rng(number)
+    return pa.table(
+        {
+            "query": rng.integers(0, 4, count),
+            "items": [list(rng.permutation(5)[:deep]) for _ in range(count)],
+            "clicks": rng.integers(0, 2, (count, deep)).tolist(),
+            "day": [number] * count,
+        }
+    )
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Four days, a file each, of which the third has longer lists."""
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    for number in range(4):
+        pq.write_table(day(number, deep=4 if number == 2 else 3), directory / f"{number}.parquet")
+    return directory
+
+
+def write_days(logs, target):
+    target.mkdir()
+    for file in logs.iterdir():
+        fc.tally(fc.read_log(file, **DAILY)).write_parquet(target / file.name)
+
+
+def test_a_tally_for_each_file_of_a_log_adds_up_to_it(logs, tmp_path):
+    write_days(logs, tmp_path / "t")
+    whole = fc.tally(fc.read_log(logs, **DAILY)).to_arrow()
+    assert fc.read_tally(tmp_path / "t").to_arrow().equals(whole)
+    each = [fc.read_tally(file) for file in sorted((tmp_path / "t").iterdir())]
+    assert (each[0] + each[1] + each[2] + each[3]).to_arrow().equals(whole)
+
+
+class TestWeights:
+    def test_half_lives_of_days_and_of_numbers(self, logs, tmp_path):
+        write_days(logs, tmp_path / "t")
+        faded = fc.read_tally(tmp_path / "t").weigh(half_life=2)
+        rows = faded.to_arrow().to_pylist()
+        by_day = {n: sum(r["n"] for r in rows if r["period"] == n) for n in range(4)}
+        assert by_day == pytest.approx({n: 40 * 0.5 ** ((3 - n) / 2) for n in range(4)})
+        dates = [dt.date(2026, 10, 31), dt.date(2026, 11, 1)]
+        two = {"context": ["q"] * 2, "items": [[1]] * 2, "clicks": [[1]] * 2, "day": dates}
+        dated = fc.tally(fc.read_log(two, period="day")).weigh(half_life=1)
+        assert dated.to_arrow()["n"].to_pylist() == [0.5, 1.0]
+        steps = fc.tally(fc.read_log(two | {"day": [0.5, 1.75]}, period="day")).weigh(half_life=2.5)
+        assert steps.to_arrow()["n"].to_pylist() == [0.5**0.5, 1.0]
+
+    def test_records_that_count_less_are_not_taken_for_fewer_records(self, logs):
+        faded = fc.tally(fc.read_log(logs, **DAILY)).weigh(half_life=1)
+        candidate = {"context": range(4), "items": [[0, 1, 2]] * 4}
+        with pytest.raises(fc.errors.ModelError, match="do not vary alike"):
+            fc.evaluate(faded, candidate, confidence=fc.Confidence(clusters="record"))
+        with pytest.raises(fc.errors.ModelError, match="do not count alike"):
+            fc.evaluate(faded.split(0)[1], candidate)
+
+
+# --- names of the log's columns -------------------------------------------------------------------
+
+
+LOG: dict[str, Any] = {
+    "query": ["q", "q", "r", "r"] * 5,
+    "ranking": [[1, 2], [2, 1], [3, 4], [4, 3]] * 5,
+    "clicks": [[1, 0], [0, 1], [0, 0], [1, 0]] * 5,
+    "day": [day for day in range(5) for _ in range(4)],
+}
+NAMED: Any = {"context": "query", "items": "ranking"}
+CANDIDATE = {"query": ["q", "r"], "ranking": [[2, 1], [4, 3]]}
+PLAIN = {"context": ["q", "r"], "items": [[2, 1], [4, 3]]}
+
+
+def answer(log, candidate, **asked):
+    return fc.evaluate(log, candidate, metrics="clicks@1", estimators="ip", **asked)["value"]
+
+
+@pytest.fixture
+def log() -> fc.Log:
+    return fc.read_log(LOG, **NAMED)
+
+
+@pytest.fixture
+def stored(log, tmp_path) -> fc.Tally:
+    fc.tally(log).write_parquet(tmp_path / "tally.parquet")
+    return fc.read_tally(tmp_path / "tally.parquet")
+
+
+def test_a_candidate_may_call_its_columns_as_the_log_does(log, stored):
+    named = fc.Ranking(CANDIDATE, **NAMED)
+    expected = answer(log, named)
+    for each in (log, stored, stored + stored, fc.tally(log)):
+        assert answer(each, CANDIDATE) == expected
+        assert answer(each, PLAIN) == expected
+
+
+def test_every_verb_takes_it(stored):
+    asked: Any = {"metrics": "clicks@1"}
+    assert fc.support(stored, CANDIDATE, **asked)["covered"] == [1.0] * 4
+    daily = fc.read_log(LOG, period="day", **NAMED)
+    assert fc.compare(daily, {"a": CANDIDATE}, **asked)["candidate"] == ["a"]
+    assert (
+        fc.explore(daily, CANDIDATE, min_effect=0.5, **asked).evaluation["metric"][0] == "clicks@1"
+    )
+    assert answer(stored, PLAIN, baseline=CANDIDATE) == answer(stored, PLAIN)
+
+
+def test_policies_take_the_names_of_the_log(log):
+    """A policy is made before it meets a log: what it lacks is called as there."""
+    expected, slots = answer(log, PLAIN), {"query": ["q", "q", "r", "r"], "item": [2, 1, 4, 3]}
+    sure = {"probability": [1.0, 1.0]}
+    for policy in (
+        fc.Ranking(pa.table({**CANDIDATE, "model": ["new"] * 2})),
+        fc.Ranking({"q": [2, 1], "r": [4, 3]}),
+        fc.Lists({**CANDIDATE, **sure}),
+        fc.Ranking.from_scores({**slots, "score": [2.0, 1.0, 2.0, 1.0]}),
+        fc.Marginals({**slots, "position": [1, 2, 1, 2], "probability": [1.0] * 4}),
+    ):
+        assert answer(log, policy) == expected
+        assert answer(log, policy, baseline=policy) == expected
+    assert answer(log, {"q": [2, 1], "r": [4, 3]}) == expected
+    logging = {"query": ["q", "q", "r", "r"], "ranking": LOG["ranking"][:4]}
+    known = fc.Lists({**logging, "probability": [0.5] * 4})
+    assert answer(log, CANDIDATE, logging=known) == expected
+
+
+def test_a_column_that_nobody_knows_is_an_error(log):
+    waiting = fc.Ranking(pa.table({"quest": ["q", "r"], "items": PLAIN["items"]}))
+    assert repr(waiting) == "Ranking(columns quest, items)"
+    with pytest.raises(SourceError, match=r"^candidate: .*context='context'.* quest, items"):
+        answer(log, waiting)
+    with pytest.raises(SourceError, match="context='context'"):
+        waiting.serving()
+    with pytest.raises(SourceError, match="context='context'"):
+        fc.Ranking(pa.table({"items": PLAIN["items"]}))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
 import subprocess
 import sys
 from datetime import date
@@ -11,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import foreclick as fc
-from foreclick.tallies import files as _tally_files
-from tests.engines.looking import kept
+from foreclick.tallies import base as _tally
 from tests.logs.samples import Row, table
 from tests.tallies.test_base import ROLES, rows
 
@@ -94,16 +92,6 @@ def test_a_file_is_sorted_and_read_without_a_query(tmp_path, monkeypatch):
 # --- files ----------------------------------------------------------------------------------------
 
 
-def test_a_row_group_ends_where_a_context_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(_tally_files, "GROUP_ROWS", 12)
-    monkeypatch.setattr("foreclick.engines.duckdb.BATCH", 5)
-    fc.tally(fc.read_log(words(90), **ROLES)).write_parquet(tmp_path / "t.parquet")
-    file = pq.ParquetFile(tmp_path / "t.parquet")
-    groups = [file.read_row_group(i)["context"].to_pylist() for i in range(file.num_row_groups)]
-    assert len(groups) > 3
-    assert all(a[-1] < b[0] for a, b in itertools.pairwise(groups))
-
-
 # --- adding ---------------------------------------------------------------------------------------
 
 
@@ -130,16 +118,6 @@ def test_files_of_different_periods_are_read_where_they_lie(tmp_path, monkeypatc
 # --- a log and its tally --------------------------------------------------------------------------
 
 
-def test_an_evaluation_leaves_no_table_behind(engine):
-    log = fc.read_log(engine.load(pa.Table.from_pylist(rows(30, 2))), period="day")
-    gc.collect()
-    before = kept(engine)
-    candidate = {"context": ["q0"], "items": [[0, 11]]}
-    alive = fc.evaluate(log, candidate, estimators=["ip", "list"], missing="drop")
-    left = set(kept(engine)) - set(before)
-    assert not [name for name in left if "_source_" not in name], alive
-
-
 def test_pandas_is_not_imported(tmp_path):
     pq.write_table(table(), tmp_path / "log.parquet")
     code = (
@@ -150,3 +128,15 @@ def test_pandas_is_not_imported(tmp_path):
         "assert 'pandas' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "log.parquet")], check=True)
+
+
+@pytest.mark.parametrize("most", [0, 2_000_000])
+def test_other_queries_may_be_made_between_two_batches(most, monkeypatch):
+    monkeypatch.setattr(_tally, "SORT_ROWS", most)
+    tally = fc.tally(fc.read_log(words(), **ROLES))
+    sizes = []
+    for batch in tally.sorted_batches(7):
+        assert tally.row_count() > batch.num_rows
+        sizes.append(batch.num_rows)
+    assert set(sizes[:-1]) == {7}
+    assert sum(sizes) == tally.row_count()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import resource
 import shutil
@@ -26,7 +25,6 @@ from foreclick.engines.files import whole_directory, whole_file
 from foreclick.errors import (
     EngineError,
     ForeclickError,
-    InvalidLogError,
     SourceError,
     TallyError,
 )
@@ -97,45 +95,6 @@ def test_every_file_that_outgrows_the_disk_is_refused_by_its_name(folder):
         assert sorted(folder.iterdir()) == before, name
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 64 KB, where this process may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
-    if shutil.which("mount") is None or subprocess.call(words):
-        pytest.skip("no file system can be mounted here")
-    yield place
-    gc.collect()  # errors hold what was open when they were raised
-    subprocess.run(["umount", str(place)], check=True)  # fails if a file is still open
-
-
-@pytest.mark.parametrize("fault", ["No space left on device", "Read-only file system"])
-def test_a_disk_that_is_really_full_or_read_only(folder, small_disk, fault):
-    tally = fc.read_tally("tally.parquet")
-    report = fc.evaluate(tally, CANDIDATE, **ASKED)
-    writers: dict[str, Any] = {
-        "t.parquet": tally.write_parquet,
-        "e.csv": report.save,
-        "e.html": report.save,
-    }
-    for name in writers:
-        (small_disk / name).write_text("before")
-    if fault.startswith("No space"):
-        with contextlib.suppress(OSError), (small_disk / "all").open("wb", buffering=0) as file:
-            while file.write(bytes(4096)):
-                pass
-    else:
-        subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    before = sorted(small_disk.rglob("*"))
-    for name, write in writers.items():
-        with pytest.raises(SourceError, match=rf"{name}.* cannot be written: ") as caught:
-            write(small_disk / name)
-        assert fault in str(caught.value) or "no permission to write" in str(caught.value)
-        assert sorted(small_disk.rglob("*")) == before, name
-    assert (small_disk / "t.parquet").read_text() == "before"
-
-
 class TestDamagedFiles:
     @pytest.fixture
     def content(self, folder):
@@ -187,15 +146,6 @@ class TestDamagedFiles:
             with pytest.raises(TallyError, match="not as it was written"):
                 fc.read_tally("s.parquet")
 
-    def test_a_page_that_is_damaged_after_the_file_was_opened(self, folder, content, monkeypatch):
-        found = fc.read_tally("tally.parquet")
-        monkeypatch.setattr("foreclick.tallies.base.state", lambda _: found.states[0])
-        page = content.find(b"\x28\xb5\x2f\xfd")  # zstd's first bytes
-        content[page + 12] ^= 1
-        Path("tally.parquet").write_bytes(content)
-        with pytest.raises(TallyError, match=r"tally\.parquet' is damaged"):
-            fc.evaluate(found, CANDIDATE, **ASKED)
-
 
 class TestGivenTwice:
     """A file, a link to it or a copy: records would count twice."""
@@ -210,17 +160,6 @@ class TestGivenTwice:
         read: Any = fc.read_log if name == "log" else fc.read_tally
         with pytest.raises(ForeclickError, match=rf"{one}' and '{other}' are the same file"):
             read([one, other])
-
-    def test_links_to_themselves(self, folder):
-        Path("loop.parquet").symlink_to("loop.parquet")
-        for read in (fc.read_log, fc.read_tally):
-            with pytest.raises(ForeclickError, match=r"loop\.parquet' is a link to nothing"):
-                read("loop.parquet")
-        Path("days").mkdir()
-        shutil.copy("tally.parquet", "days")
-        Path("days/again").symlink_to(".")
-        with pytest.raises(TallyError, match="are the same file"):
-            fc.read_tally("days")
 
 
 class TestNumbersThatDoNotFit:
@@ -237,13 +176,6 @@ class TestNumbersThatDoNotFit:
         with pytest.raises(EngineError, match="has more than 64 bits") as caught:
             fc.read_log(pa.table(LOG | changed), **roles)
         assert "The statement was" not in str(caught.value)
-
-    @pytest.mark.parametrize("role", ["count", "clicks"])
-    def test_in_doubles(self, role):
-        log = LOG | ({"clicks": [[1e308, 0]] * 20} if role == "clicks" else {"w": [1e308] * 20})
-        roles: dict[str, Any] = {} if role == "clicks" else {role: "w"}
-        with pytest.raises(InvalidLogError, match=r"too large.*: 20 rows"):
-            fc.read_log(log, **roles)
 
 
 def test_a_url_that_nobody_answers(folder):
@@ -364,20 +296,6 @@ sys.exit(code)
         )
         said = "interrupted" if code == 130 else "terminated"
         assert (done.returncode, done.stderr) == (code, f"foreclick: {said}.\n")
-
-    def test_a_signal_while_python_executes_a_string(self, tmp_path):
-        """Python would end with that of SIGINT, if the module was run by `-m`."""
-        (tmp_path / "run_me.py").write_text("""
-import atexit, os, signal, sys
-from foreclick.cli.process import end, guarded
-open(sys.argv[1], "w").close()
-atexit.register(os.unlink, sys.argv[1])
-end(guarded(lambda: exec("os.kill(os.getpid(), signal.SIGTERM)"), last=True))
-""")
-        words = [sys.executable, "-m", "run_me", str(tmp_path / "scratch")]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (143, "foreclick: terminated.\n")
-        assert not (tmp_path / "scratch").exists()
 
     def test_an_engine_that_is_terminated_at_work_stops(self, capsys):
         """DuckDB turns the signal into an error of its own."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,10 @@ _WHY = {
 class Chosen(Lists):
     """Lists that `optimize` chose. Their probabilities sum to 1, and are not looked at again."""
 
-    _settings: ClassVar[tuple[str, ...]] = ("table", "context", "items", "probability")
+    def __getstate__(self) -> dict[str, Any]:
+        """With the table that is written, which says which contexts are changed."""
+        kept = ("table", "context", "items", "probability")
+        return super().__getstate__() | {name: self.__dict__[name] for name in kept}
 
     @property
     def _what(self) -> str:
