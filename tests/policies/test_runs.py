@@ -1,8 +1,8 @@
-"""Runs of retrieval systems as candidates: TREC files, dicts, ranx, ir_measures."""
+"""Runs of retrieval systems as candidates: TREC files and dicts."""
 
 import gzip
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -21,24 +21,6 @@ SCORES: dict[str, dict[str, float]] = {
     "8": {"5": -1.0, "4": 3e2, "1": 0.0, "2": 1.0},
 }
 LISTS = {7: [1, 2, 3], 8: [4, 2, 1, 5]}  # equal scores by id
-
-
-class ScoredDoc(NamedTuple):
-    """As ir_measures has it."""
-
-    query_id: str
-    doc_id: str
-    score: float
-
-
-class Run:
-    """As much of ranx.Run as is used."""
-
-    def __init__(self, run):
-        self.run = run
-
-    def to_dict(self):
-        return self.run
 
 
 def lists(policy: fc.Ranking) -> dict[Any, list[Any]]:
@@ -73,14 +55,10 @@ def file(tmp_path):
     return path
 
 
-def docs(scores=SCORES):
-    return [ScoredDoc(q, d, s) for q, found in scores.items() for d, s in found.items()]
-
-
 class TestForms:
     def test_all_forms_are_the_same_lists(self, file):
         assert by_loops(SCORES) == LISTS
-        forms = [file, str(file), SCORES, Run(SCORES), docs(), (doc for doc in docs())]
+        forms = [file, str(file), SCORES]
         assert [lists(fc.Ranking(form)) for form in forms] == [LISTS] * len(forms)
 
     def test_a_file_may_have_any_name_and_be_compressed(self, file, tmp_path):

@@ -118,7 +118,7 @@ class TestWhatItSays:
     def test_a_win_by_chance_over_nothing_changes(self):
         result = backtest(read(range(1, 9), per_day=40, seed=2))
         assert "below 'nothing changes'" in result.notes[0]
-        assert result.notes[0].endswith("it may be luck.")
+        assert "within its own noise" in result.notes[0]
 
     def test_no_win_over_nothing_changes(self):
         note = backtest(read(range(1, 9), per_day=40)).notes[0]

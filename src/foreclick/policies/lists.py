@@ -280,9 +280,7 @@ class Ranking(Lists):
 
     Args:
         table: anything `read_log` accepts; or ``{query: [item, …], …}``; or a run, as `from_trec`
-            takes it, by the shape of which it is known: a file that ends in .run or .trec,
-            ``{query: {document: score}}``, a ``ranx.Run``, or rows with `query_id`, `doc_id` and
-            `score`.
+            takes it: a file that ends in .run or .trec, or ``{query: {document: score}}``.
         context: the column of the context; None: one context for all. Where there is no column
             `context`, by default the one that is called as in the log.
         items: the column with the list of items, or one column per position; where there is no
@@ -331,9 +329,8 @@ class Ranking(Lists):
         Ids that are all integers match the log's, whether these are integers or text.
 
         Args:
-            run: the path of a TREC file (``query Q0 document rank score tag``, also .gz), a dict
-                ``{query: {document: score}}`` as of pytrec_eval, a ``ranx.Run``, or rows with
-                `query_id`, `doc_id` and `score`, such as ir_measures' ``ScoredDoc``.
+            run: the path of a TREC file (``query Q0 document rank score tag``, also .gz), or a dict
+                ``{query: {document: score}}`` as of pytrec_eval.
             depth: how many documents a list shows; all by default. A list of a thousand is more
                 than anybody sees, and slow.
 

@@ -1,18 +1,15 @@
-"""Runs of retrieval systems as lists: TREC files, and what Python packages have of them in memory.
+"""Runs of retrieval systems as lists: TREC files, or ``{query: {document: score}}``.
 
-A run has a score for each document of a query. Forms are recognised by their shape, so that none of
-the packages is needed: a TREC file, ``{query: {document: score}}`` (pytrec_eval), an object ``Run``
-with ``to_dict()`` (ranx), and rows with ``query_id``, ``doc_id`` and ``score`` (ir_measures).
+A run has a score for each document of a query.
 """
 
 from __future__ import annotations
 
 import gzip
-import inspect
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +31,12 @@ _ORDER = "score DESC, rank, item"
 
 
 def is_run(source: object) -> bool:
-    """Whether a source has the shape of a run. A generator can be nothing else."""
+    """Whether a source is a run: a file by its ending, a dict by what it holds."""
     if isinstance(source, str | Path):
         return _ENDINGS.search(str(source)) is not None
-    if isinstance(source, Mapping):
-        return bool(source) and all(isinstance(scores, Mapping) for scores in source.values())
-    if isinstance(source, Sequence):
-        return bool(source) and _is_scored(source[0])
-    return _is_ranx(source) or inspect.isgenerator(source)
+    if not isinstance(source, Mapping) or not source:
+        return False
+    return all(isinstance(scores, Mapping) for scores in source.values())
 
 
 def lists_of_run(run: Any, depth: int | None = None) -> pa.Table:  # noqa: ANN401 - any form of run
@@ -97,30 +92,15 @@ def _plain_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return whole if whole.cast(pa.string()).equals(column) else column
 
 
-def _is_scored(row: object) -> bool:
-    return all(hasattr(row, name) for name in ("query_id", "doc_id", "score"))
-
-
-def _is_ranx(source: object) -> bool:
-    return type(source).__name__ == "Run" and hasattr(source, "to_dict")
-
-
 def _rows(run: Any) -> Iterator[tuple[Any, Any, Any, int]]:  # noqa: ANN401 - any form of run
     """Query, document, score and rank of each row."""
     if isinstance(run, str | Path):
         return _read_file(Path(run))
-    if _is_ranx(run):
-        run = run.to_dict()
-    if isinstance(run, Mapping) and is_run(run):
+    if is_run(run):
         return ((q, d, s, 0) for q, scores in run.items() for d, s in scores.items())
-    if isinstance(run, Iterable) and not isinstance(run, Mapping):
-        rows = iter(run)
-        first = list(islice(rows, 1))
-        if not first or _is_scored(first[0]):
-            return ((r.query_id, r.doc_id, r.score, 0) for r in chain(first, rows))
     raise SourceError(
-        f"a {type(run).__name__} is no run. Give the path of a TREC file, a dict "
-        "{query: {document: score}}, a ranx.Run, or rows with query_id, doc_id and score."
+        f"a {type(run).__name__} is no run. Give the path of a TREC file, or a dict {{query: "
+        "{document: score}}."
     )
 
 

@@ -417,25 +417,22 @@ def _levels_note(
 
     def named(e: FoldErrors) -> str:
         clip = f" (M = {e.target.clip:g})" if math.isfinite(e.target.clip) else ""
-        name = e.target.model.name
-        return "'nothing changes'" if name == _STEADY else name + clip
+        return "'nothing changes'" if e is steady else e.target.model.name + clip
 
-    def written(e: FoldErrors) -> str:
-        return format_value("rmse", rmse(e))
-
-    best = min(seeing, key=lambda e: e.squared.sum())
+    best = min(seeing, key=rmse)
+    others = [e for e in seeing if e.target.model.name != best.target.model.name]
+    second = min([*others, steady], key=rmse)
+    written, of_second, of_steady = (format_value("rmse", rmse(e)) for e in (best, second, steady))
     if rmse(best) >= rmse(steady):
         return (
             f"{subject} no estimator predicted better than 'nothing changes' ({_STEADY}, RMSE "
-            f"{written(steady)}); the nearest was {named(best)}, {written(best)}."
+            f"{of_steady}); the nearest was {named(best)}, {written}."
         )
-    others = [e for e in seeing if e.target.model.name != best.target.model.name]
-    second = min([*others, steady], key=lambda e: e.squared.sum())
-    won = f"{subject} {named(best)} predicted best, RMSE {written(best)}"
-    if rmse(second) == rmse(best):
-        return f"{won}, no better than {named(second)}."
     less = format_value("share", 1 - rmse(best) / rmse(second))
-    won += f", {less} below {named(second)} ({written(second)})"
+    won = (
+        f"{subject} {named(best)} predicted best, RMSE {written}, {less} below {named(second)} "
+        f"({of_second})"
+    )
     # How often periods like these would differ as much by chance: paired, with Student's t.
     judged = folds.pairs > 0
     count, weight = int(judged.sum()), folds.weight[judged]
@@ -445,12 +442,11 @@ def _levels_note(
     mean = difference.sum() / weight.sum()
     spread = float(np.sum((difference - mean * weight) ** 2))
     error = math.sqrt(count / (count - 1) * spread) / weight.sum()
-    chance = float(2 * inference.t_tail(abs(mean) / error, count - 1)) if error else 0.0
-    over = f"over {count} periods (p = {chance:.2g})"
-    if chance < _NOISE:
-        return f"{won}; the win is larger than its own noise {over}."
-    so = "it may be luck" if second is steady else "either will do"
-    return f"{won}; the win is within its own noise {over}, so {so}."
+    chance = (
+        float(2 * inference.t_tail(abs(mean) / error, count - 1)) if error else float(mean == 0)
+    )
+    noise = "larger than" if chance < _NOISE else "within"
+    return f"{won}; the win is {noise} its own noise over {count} periods (p = {chance:.2g})."
 
 
 def _skipped(folds: Folds, count: int, undated: float, *, forward: bool) -> list[str]:
