@@ -347,8 +347,10 @@ class Batch:
 
     def drawn(self, first: int = 0, last: int | None = None) -> dict[object, Any]:
         """Of the cache, by which numbers contexts are drawn, from the first to before the last."""
-        found = {k: v for k, v in self.cache.items() if isinstance(k, tuple) and k[0] == "draws"}
-        return {key: draws[first:last] for key, draws in found.items()}
+        cached_draws = {
+            k: v for k, v in self.cache.items() if isinstance(k, tuple) and k[0] == "draws"
+        }
+        return {key: draws[first:last] for key, draws in cached_draws.items()}
 
 
 def new_prefixes(context: Ints, lists: Ints) -> Bools:

@@ -257,8 +257,8 @@ class Engine:
     def ask(self, sql: str, schema: pa.Schema | None = None, step: str | None = None) -> pa.Table:
         """The rows of a SELECT, which are few."""
         with self.explained(sql, step):
-            found = self.arrow(sql, schema).read_all()
-            return found if schema is None else _cast(found, schema)
+            table = self.arrow(sql, schema).read_all()
+            return table if schema is None else _cast(table, schema)
 
     def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
         """The rows of a table in batches, for those larger than memory."""
@@ -348,8 +348,8 @@ class Engine:
                         f"64 bits ({brief(error)}). Write such ids as text, and count in larger "
                         "units."
                     ) from harmless(error)
-                said = f"{self.name} failed in {what}: {brief(error)}{self.remedy()}"
-                raise EngineError(f"{said}{STATEMENT}{sql}") from harmless(error)
+                message = f"{self.name} failed in {what}: {brief(error)}{self.remedy()}"
+                raise EngineError(f"{message}{STATEMENT}{sql}") from harmless(error)
 
     def remedy(self) -> str:
         """What to do about a failure, where the engine's state tells; with a blank before it."""
@@ -366,11 +366,13 @@ class Engine:
         )
         sql = f"SELECT {self.say.hashed(self.say.literal(_PROBE))} AS found"
         try:
-            found = self.ask(sql, pa.schema({"found": pa.int64()}))["found"][0].as_py()
+            result = self.ask(sql, pa.schema({"found": pa.int64()}))["found"][0].as_py()
         except EngineError as error:
             raise EngineError(f"{self.name} has no MD5 that foreclick knows. {remedy}") from error
-        if found != expected:
-            raise EngineError(f"{self.name} hashes {_PROBE!r} to {found}, not {expected}. {remedy}")
+        if result != expected:
+            raise EngineError(
+                f"{self.name} hashes {_PROBE!r} to {result}, not {expected}. {remedy}"
+            )
         _proven[id(self.connection)] = self.connection
 
     @staticmethod

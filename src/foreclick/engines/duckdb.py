@@ -57,8 +57,8 @@ class DuckDB(Engine):
     def ask(self, sql: str, schema: pa.Schema | None = None, step: str | None = None) -> pa.Table:
         """The rows of a SELECT; DuckDB makes a table faster than batches of it."""
         with self.explained(sql, step):
-            found = self.connection.sql(sql).to_arrow_table()
-            return found if schema is None else found.cast(schema)
+            table = self.connection.sql(sql).to_arrow_table()
+            return table if schema is None else table.cast(schema)
 
     def keep(self, step: str, table: Table) -> Table:
         """In a temporary table, of exactly these types."""
@@ -92,7 +92,9 @@ class DuckDB(Engine):
 
     def read_files(self, reader: str, files: Sequence[str], *, partitions: bool = True) -> Table:
         """One scan of them all. A view finds out once what the columns of a CSV file are."""
-        for scheme, file in {found: file for file in files if (found := scheme_of(file))}.items():
+        for scheme, file in {
+            scheme_of_file: file for file in files if (scheme_of_file := scheme_of(file))
+        }.items():
             store = scanned(file)
             # DuckDB knows a store by the first of its schemes: https by http.
             known = [store.protocol] if isinstance(store.protocol, str) else store.protocol

@@ -62,8 +62,8 @@ def located(path: str | Path) -> str:
 
 def scheme_of(path: str) -> str | None:
     """What stands before :// in a URL; None for a path."""
-    found = _URL.match(path)
-    return found[1].lower() if found else None
+    match = _URL.match(path)
+    return match[1].lower() if match else None
 
 
 def on_web(path: str) -> bool:
@@ -92,8 +92,8 @@ def filesystem(path: str) -> AbstractFileSystem:
     spec = optional("fsspec", remedy)
     optional({"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}[extra], remedy)
     options = {} if scheme in _WEB else {"use_listings_cache": False}  # others write there too
-    found: AbstractFileSystem = spec.filesystem(scheme, **options)
-    return found
+    store: AbstractFileSystem = spec.filesystem(scheme, **options)
+    return store
 
 
 def scanned(path: str) -> AbstractFileSystem:
@@ -102,8 +102,8 @@ def scanned(path: str) -> AbstractFileSystem:
     kind: Any = type(store)
     once = _asking_once(kind)
     once.known.clear()
-    found: AbstractFileSystem = once(**store.storage_options)
-    return found
+    scanner: AbstractFileSystem = once(**store.storage_options)
+    return scanner
 
 
 @cache
@@ -114,12 +114,12 @@ def _asking_once(kind: Any) -> Any:  # noqa: ANN401 - a class of fsspec's
         known: ClassVar[dict[Any, tuple[float, Any]]] = {}
 
         async def _info(self, path: str, *args: Any, **options: Any) -> Any:  # noqa: ANN401
-            asked = (self._strip_protocol(path), *options.items())
-            at, found = self.known.get(asked, (-_FRESH, None))
+            key = (self._strip_protocol(path), *options.items())
+            at, listing = self.known.get(key, (-_FRESH, None))
             if time.monotonic() - at >= _FRESH:
-                found = await super()._info(path, *args, **options)
-                self.known[asked] = time.monotonic(), found
-            return found
+                listing = await super()._info(path, *args, **options)
+                self.known[key] = time.monotonic(), listing
+            return listing
 
     return Once
 
@@ -127,13 +127,13 @@ def _asking_once(kind: Any) -> Any:  # noqa: ANN401 - a class of fsspec's
 def matches(path: str) -> list[str]:
     """The files that a path, a glob or a URL names, in order."""
     if not is_remote(path):
-        found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns
-        for file in found:
+        paths = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - takes absolute patterns
+        for file in paths:
             if not Path(file).exists():
                 raise SourceError(
                     f"{file!r} is a link to nothing: no file is there. Check the path."
                 )
-        return found
+        return paths
     if on_web(path):
         return [path]
     store, (folder, _, name) = filesystem(path), path.rpartition("/")
@@ -144,23 +144,23 @@ def matches(path: str) -> list[str]:
             listed = store.glob(path)
         else:  # by one listing, which fsspec's glob does not do
             try:
-                found = store.ls(folder, detail=False)
+                paths = store.ls(folder, detail=False)
             except FileNotFoundError:
-                found = []
-            listed = [file for file in found if fnmatchcase(file.rpartition("/")[2], name)]
+                paths = []
+            listed = [file for file in paths if fnmatchcase(file.rpartition("/")[2], name)]
         return sorted(store.unstrip_protocol(file) for file in listed)
 
 
 def no_file(path: str) -> str:
     """That there is no such file, and which one may be meant."""
-    said = f"no file matches {shown(path)!r}."
+    message = f"no file matches {shown(path)!r}."
     if is_remote(path) or glob.has_magic(path):
-        return f"{said} Check the path."
+        return f"{message} Check the path."
     folder = Path(path).parent
     if not folder.is_dir():
-        return f"{said} There is no directory {str(folder)!r}."
+        return f"{message} There is no directory {str(folder)!r}."
     hint = did_you_mean(Path(path).name, (file.name for file in folder.iterdir()))
-    return said + (hint or " Check the path.")
+    return message + (hint or " Check the path.")
 
 
 def opened(path: str) -> IO[bytes]:
@@ -168,14 +168,14 @@ def opened(path: str) -> IO[bytes]:
     if not is_remote(path):
         return Path(path).open("rb")
     with explained(path):
-        found: IO[bytes] = filesystem(path).open(path, "rb")
-        return found
+        file: IO[bytes] = filesystem(path).open(path, "rb")
+        return file
 
 
 def state(path: str) -> dict[str, Any]:
     """What tells whether a file of this machine has changed."""
-    found = Path(path).stat()
-    return {"bytes": found.st_size, "changed": found.st_mtime_ns}
+    status = Path(path).stat()
+    return {"bytes": status.st_size, "changed": status.st_mtime_ns}
 
 
 def same_files(files: Sequence[str]) -> tuple[str, str] | None:
@@ -213,8 +213,8 @@ def readable(what: str, failed: str = "cannot be read") -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - each package has errors of its own
         gone = isinstance(error, FileNotFoundError)
-        said = "there is no such file, or nobody answers" if gone else brief(error)
-        raise SourceError(f"{what} {failed}: {said}") from harmless(error)
+        reason = "there is no such file, or nobody answers" if gone else brief(error)
+        raise SourceError(f"{what} {failed}: {reason}") from harmless(error)
 
 
 def explained(path: str) -> AbstractContextManager[None]:
@@ -303,8 +303,8 @@ def _partial(final: Path, path: str) -> Iterator[Path]:
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise
-        said = os.strerror(error.errno)
-        raise SourceError(f"{path!r} cannot be written: {said}.") from error
+        reason = os.strerror(error.errno)
+        raise SourceError(f"{path!r} cannot be written: {reason}.") from error
     finally:
         if partial.is_dir():
             shutil.rmtree(partial, ignore_errors=True)

@@ -167,16 +167,18 @@ def read_schemas(path: str | Path | Sequence[str | Path]) -> dict[str, pa.Schema
         raise SourceError(files.no_file(str(path)))
     if len(set(named)) < len(named):
         raise SourceError(files.given_twice(*(max(named, key=named.count),) * 2))
-    found = {}
+    schemas = {}
     try:
         for file in named:
             with files.opened(file) as opened:
                 footer = pq.read_metadata(opened)
-                found[file] = footer.schema.to_arrow_schema().with_metadata(footer.metadata)
+                schemas[file] = footer.schema.to_arrow_schema().with_metadata(footer.metadata)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        said = " ".join(str(error).split())
-        raise SourceError(f"not all of {str(path)!r} is Parquet: {said}") from files.harmless(error)
-    return found
+        reason = " ".join(str(error).split())
+        raise SourceError(f"not all of {str(path)!r} is Parquet: {reason}") from files.harmless(
+            error
+        )
+    return schemas
 
 
 def files_of(source: Any) -> list[str]:  # noqa: ANN401
@@ -251,20 +253,20 @@ def _open_paths(paths: list[str], home: Engine) -> Table:
             table = optional("deltalake", _DELTA).DeltaTable(paths[0].rstrip("/"))
             return _open_rows(table, home)
     paths = [_whole(path) for path in paths]
-    found = [files.matches(path) for path in paths]
-    for path, mine in zip(paths, found, strict=True):
-        if not mine:
+    matching = [files.matches(path) for path in paths]
+    for path, matches in zip(paths, matching, strict=True):
+        if not matches:
             raise SourceError(files.no_file(path))
-        _refuse_files_of_lakes(mine)
-    copies = files.same_files([file for mine in found for file in mine])
+        _refuse_files_of_lakes(matches)
+    copies = files.same_files([file for matches in matching for file in matches])
     if copies is not None:  # those without rows, of quiet hours, may be alike
         one = _read(home, paths, [copies[0]])
         if one.where("1 = 1 LIMIT 1").to_pyarrow().num_rows:
             raise SourceError(files.given_twice(*copies))
     named: list[str] = []
-    for path, mine in zip(paths, found, strict=True):
+    for path, matches in zip(paths, matching, strict=True):
         # What a store has is listed once, so that every scan reads the same files.
-        named += mine if files.is_remote(path) else [path]
+        named += matches if files.is_remote(path) else [path]
     return _read(home, paths, named)
 
 
@@ -423,9 +425,9 @@ def write_rows(rows: pa.Table, path: str | Path) -> None:
         for name in rows.column_names:
             if not pa.types.is_string(rows.schema.field(name).type):
                 continue
-            wrote, found = rows[name].unique(), read[name].unique()
-            if pa.types.is_string(found.type) or pa.types.is_integer(found.type):
-                there = pc.is_in(wrote, value_set=found.cast(pa.string()))
+            wrote, again = rows[name].unique(), read[name].unique()
+            if pa.types.is_string(again.type) or pa.types.is_integer(again.type):
+                there = pc.is_in(wrote, value_set=again.cast(pa.string()))
                 wrote = wrote.filter(pc.invert(there))
             if len(wrote):
                 raise SourceError(

@@ -219,15 +219,15 @@ class Entries:
         self.notes: list[str] = []
 
     def count(
-        self, fact: str, found: int, done: str | None = None, example: str | None = None
+        self, fact: str, rows: int, done: str | None = None, example: str | None = None
     ) -> None:
         """What there is, and what became of it unless it is simply used."""
-        self.rows.append(dict(zip(_COLUMNS, (fact, int(found), done, example), strict=True)))
+        self.rows.append(dict(zip(_COLUMNS, (fact, int(rows), done, example), strict=True)))
 
-    def odd(self, fact: str, found: int, done: str, example: str | None = None) -> None:
+    def odd(self, fact: str, rows: int, done: str, example: str | None = None) -> None:
         """What is odd, if there is any."""
-        if found:
-            self.count(fact, found, done, example)
+        if rows:
+            self.count(fact, rows, done, example)
 
     def closed(self) -> Ledger:
         """The ledger: what there is, then what is odd."""

@@ -149,18 +149,19 @@ def from_events(
 
 def _wanted(action: str | None, rewards: Mapping[str, Wanted] | None) -> Rewards:
     """What is counted, or an error that says what is missing."""
-    asked = {CLICKS: "click"} if rewards is None else dict(rewards)
-    named = rewards_of(None, {name: name for name in asked})
+    wanted = {CLICKS: "click"} if rewards is None else dict(rewards)
+    named = rewards_of(None, {name: name for name in wanted})
     if not named or (action is None and len(named) > 1):
         raise SourceError(
-            f"rewards={dict(asked)!r}, action={action!r}: say which actions count as which reward, "
-            "for instance {'clicks': 'click', 'orders': 'purchase'}, and name the column, action=."
+            f"rewards={dict(wanted)!r}, action={action!r}: say which actions count as which "
+            "reward, for instance {'clicks': 'click', 'orders': 'purchase'}, and name the column, "
+            "action=."
         )
     return {
         name: words
         if isinstance(words, Mapping)
         else dict.fromkeys([words] if isinstance(words, str) else words)
-        for name, words in asked.items()
+        for name, words in wanted.items()
     }
 
 
@@ -187,14 +188,14 @@ class _Events:
         as the log itself.
         """
         shown = self.shown
-        own = {CONTEXT: None, PERIOD: None, UNIT: None} | {name: name for name in shown.listed}
+        columns = {CONTEXT: None, PERIOD: None, UNIT: None} | {name: name for name in shown.listed}
         roles = Roles(
-            context=own.pop(CONTEXT),
+            context=columns.pop(CONTEXT),
             items=ITEM,
             rewards={name: name for name in self.rewards},
-            period=own.pop(PERIOD),
-            unit=own.pop(UNIT),
-            segments=tuple(own),
+            period=columns.pop(PERIOD),
+            unit=columns.pop(UNIT),
+            segments=tuple(columns),
             long=(*shown.lists, PLACE),
         )
         masks = tuple(name for name, words in self.rewards.items() if not is_sum(words))
@@ -232,25 +233,27 @@ class _Events:
         array = impressions.array_in(table, item, within)
         if array is not None:
             table = impressions.unnested(table, array)
-        found = self._with_state(self._counted(table)).computed("actions")
-        say, earned = found.engine.say, {}
-        if found.aggregate({"n": Value.count(f"s.{_STATE} = {NOT_SHOWN}")})["n"]:
+        matched = self._with_state(self._counted(table)).computed("actions")
+        say, earned = matched.engine.say, {}
+        if matched.aggregate({"n": Value.count(f"s.{_STATE} = {NOT_SHOWN}")})["n"]:
             # Actions on a list that did not show their item are told from those without a list.
             lists = f"(SELECT DISTINCT {', '.join(shown.keys)} FROM {shown.table.rows} AS l) AS o"
             nowhere = f"s.{_STATE} = {NOT_SHOWN} AND o.{shown.keys[0]} IS NULL"
             state = f"CASE WHEN {nowhere} THEN {NO_LIST} ELSE s.{_STATE} END"
-            columns = found.own(found.columns)
+            columns = matched.own(matched.columns)
             columns[_STATE] = Value(say.cast(state, "whole"))
-            joined = found.made(columns, f"LEFT JOIN {lists} ON {say.equal(shown.keys)}")
-            found = joined.computed("actions")
+            joined = matched.made(columns, f"LEFT JOIN {lists} ON {say.equal(shown.keys)}")
+            matched = joined.computed("actions")
         for name, words in self.rewards.items():
             if is_sum(words):
                 earned[name] = Value.sum(say.column(f"{_SUM}{name}"), say, "real")
             else:
                 often = f"sum({say.column(f'{_COUNT}{name}')})"
                 earned[name] = Value(f"CASE WHEN {often} > 0 THEN 1 ELSE 0 END")
-        hits = found.grouped(found.own([*shown.lists, ITEM]), earned, f"WHERE s.{_STATE} = {USED}")
-        self._account(found, hits)
+        hits = matched.grouped(
+            matched.own([*shown.lists, ITEM]), earned, f"WHERE s.{_STATE} = {USED}"
+        )
+        self._account(matched, hits)
         return hits
 
     def _counted(self, table: Table) -> Table:
@@ -299,8 +302,8 @@ class _Events:
         there = f"CASE WHEN o.{ITEM} IS NOT NULL THEN 1 ELSE 0 END"
         facts = {_SEEN: Value(f"max({there})")}
         if shown.by_time:
-            for name, own in ((_WHEN, TIME), (START, START)):
-                last = f"max(CASE WHEN o.{TIME} <= s.{TIME} THEN o.{own} END)"
+            for name, column in ((_WHEN, TIME), (START, START)):
+                last = f"max(CASE WHEN o.{TIME} <= s.{TIME} THEN o.{column} END)"
                 facts[name] = Value(last)
         elif timed:
             facts[_WHEN] = Value(f"min(o.{TIME})")
@@ -318,11 +321,11 @@ class _Events:
         columns[_STATE] = Value(say.cast(f"CASE {became} ELSE {USED} END", "whole"))
         return judged.made(columns)
 
-    def _account(self, found: Table, hits: Table) -> None:
+    def _account(self, matched: Table, hits: Table) -> None:
         """Enters every action: used, repeated, or left out for one cause."""
-        say, entries = found.engine.say, self.entries
+        say, entries = matched.engine.say, self.entries
         counts = {name: Value.sum(say.column(f"{_COUNT}{name}"), say) for name in self.rewards}
-        by_state = found.grouped(found.own([_STATE]), counts).to_pylist()
+        by_state = matched.grouped(matched.own([_STATE]), counts).to_pylist()
         states = {row[_STATE]: row for row in by_state}
         slots = hits.aggregate(
             {name: Value.count(f"{say.column(name)} > 0") for name in self.rewards}
@@ -335,9 +338,9 @@ class _Events:
             for state, cause in _CAUSES.items():
                 if state in states and states[state][name]:
                     some = f"s.{_STATE} = {state} AND {say.column(f'{_COUNT}{name}')} > 0"
-                    columns = found.own([*self.shown.keys, ITEM])
+                    columns = matched.own([*self.shown.keys, ITEM])
                     order = ", ".join(value.text for value in columns.values())
-                    one = found.made(columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
+                    one = matched.made(columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
                     *of, item = one.to_pylist()[0].values()
                     example = f"list {', '.join(map(str, of))}, item {item}"
                     entries.odd(f"{name} {cause}", states[state][name], "left out", example)

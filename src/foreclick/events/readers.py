@@ -186,10 +186,10 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         f"SELECT {keys}, max(searched) OVER (PARTITION BY {_USER}, {_PAGE} ORDER BY {_TIME} ROWS "
         f"BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS searched FROM ({moments}) AS m"
     )
-    found = f"CASE WHEN s.{_TIME} - r.searched <= {_HALF_AN_HOUR} THEN o.term END"
+    recent_term = f"CASE WHEN s.{_TIME} - r.searched <= {_HALF_AN_HOUR} THEN o.term END"
     first = say.cast(say.at(say.column("items"), 1, "item_list_id"), "text")
     columns = rows.own(table.columns)
-    columns[_SEARCH] = Value(f"coalesce(s.{_TERM}, {found}, {first})", pa.string())
+    columns[_SEARCH] = Value(f"coalesce(s.{_TERM}, {recent_term}, {first})", pa.string())
     same = f"s.{_USER} = {{0}}.{_USER} AND s.{_PAGE} = {{0}}.{_PAGE}"
     joins = (
         f"LEFT JOIN ({running}) AS r ON {same.format('r')} AND s.{_TIME} = r.{_TIME} "

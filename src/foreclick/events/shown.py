@@ -127,14 +127,14 @@ def open_shown(
         columns[TIME] = instant(raw, facts.get("latest"), say)
         if PERIOD not in columns:
             columns[PERIOD] = day(raw, columns[TIME], say)
-    found = Shown(
+    shown = Shown(
         table=table.made(columns, f"WHERE NOT ({missing})"),
         keys=keys,
         lists=keys,
         listed=tuple(name for name in named if name in columns),
         deepest=facts["last"] + (first == 0) if rows > facts["missing"] else None,
     )
-    return found if match.list_id is not None else _by_time(found, match)
+    return shown if match.list_id is not None else _by_time(shown, match)
 
 
 def array_in(table: Table, items: str, position: str | None) -> str | None:
@@ -210,15 +210,15 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Table, Table]:
     turn = f"row_number() OVER (PARTITION BY {place} ORDER BY {order})"
     once = rows.grouped(rows.own(names), first).with_column("__turn", turn, pa.int64())
     turns = once.computed("shown")
-    found = turns.aggregate(
+    totals = turns.aggregate(
         {
             "again": Value.sum("s.__rows - s.__places", say),
             "twice": Value.sum("s.__places - 1", say),
             "taken": Value.count("s.__turn > 1"),
         },
     )
-    entries.odd("repeated impressions", found["again"], "counted once")
-    entries.odd("further places of an item in a list", found["twice"], "left empty")
-    entries.odd("impressions at a place that another item has", found["taken"], "left out")
+    entries.odd("repeated impressions", totals["again"], "counted once")
+    entries.odd("further places of an item in a list", totals["twice"], "left empty")
+    entries.odd("impressions at a place that another item has", totals["taken"], "left out")
     own = turns.own(rows.columns)
     return turns.made(own, "WHERE s.__turn = 1"), turns.made(own, "WHERE s.__turn > 1")

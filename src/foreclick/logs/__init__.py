@@ -277,12 +277,12 @@ def _notes(raw: Table, roles: Roles, shape: Shape, table: Table) -> list[str]:
         say = table.engine.say
         values = [say.column(name) for name in shape.reward(CLICKS)]
         more = any_of(f"{value} > 1" for value in values)
-        asked = {f"most{k}": f"max({value})" for k, value in enumerate(values)}
-        asked["n"] = f"sum(CASE WHEN {more} THEN s.{N} ELSE 0 END)"
-        found = table.aggregate(
-            {name: Value(say.cast(value, "real"), pa.float64()) for name, value in asked.items()}
+        sums = {f"most{k}": f"max({value})" for k, value in enumerate(values)}
+        sums["n"] = f"sum(CASE WHEN {more} THEN s.{N} ELSE 0 END)"
+        totals = table.aggregate(
+            {name: Value(say.cast(value, "real"), pa.float64()) for name, value in sums.items()}
         )
-        *most, n = (value or 0 for value in found.values())
+        *most, n = (value or 0 for value in totals.values())
         if n:
             notes.append(
                 f"{number_of(n, 'record')} {plural(n, 'has', 'have')} clicks above 1, up to "
@@ -308,8 +308,8 @@ def _grouped(
         odd = _without_mask(table, columns, length=deepest)
         longest = odd.pop("length") or 0
         if any(odd.values()) and not cut:
-            found = raw.engine.ask(select.longest(), pa.schema({"length": pa.int64()}))
-            longest = found["length"][0].as_py()
+            result = raw.engine.ask(select.longest(), pa.schema({"length": pa.int64()}))
+            longest = result["length"][0].as_py()
         if longest > shape.depth:
             shape = replace(shape, depth=_readable(longest)).with_masks(shape.masks)
         elif any(odd.values()):
@@ -320,8 +320,8 @@ def _grouped(
 
 def _without_mask(table: Table, masks: Mapping[str, str], **others: str) -> dict[str, int]:
     """How many rows have rewards of each name whose mask is NULL, and other facts."""
-    asked = {name: f"count(*) - count({mask})" for name, mask in masks.items()} | others
-    return table.aggregate({name: Value(text) for name, text in asked.items()}) if asked else {}
+    counts = {name: f"count(*) - count({mask})" for name, mask in masks.items()} | others
+    return table.aggregate({name: Value(text) for name, text in counts.items()}) if counts else {}
 
 
 def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None) -> Shape:
@@ -364,13 +364,13 @@ def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:
 
 def _readable(longest: int | None) -> int:
     """The length of the longest list, unless that is too much."""
-    found = max(int(longest or 1), 1)
-    if found > DEEPEST:
+    depth = max(int(longest or 1), 1)
+    if depth > DEEPEST:
         raise InvalidLogError(
-            f"the longest list has {found:,} positions; foreclick reads {DEEPEST} at most. Say "
+            f"the longest list has {depth:,} positions; foreclick reads {DEEPEST} at most. Say "
             "how many of them matter, for instance depth=20; deeper ones are then left out."
         )
-    return found
+    return depth
 
 
 def unit_counts(log: Log) -> pa.Table:
@@ -379,9 +379,9 @@ def unit_counts(log: Log) -> pa.Table:
     say, lists_by = rows.engine.say, roles.long[:-1]
     named = {"unit": roles.unit, N: roles.count}
     named |= {f"list_{i}": name for i, name in enumerate(lists_by)}
-    kept = {N: Value(say.cast("1", "whole"))}
-    kept |= {new: rows.own([name])[name] for new, name in named.items() if name is not None}
-    lists = rows.made(kept)
+    columns = {N: Value(say.cast("1", "whole"))}
+    columns |= {new: rows.own([name])[name] for new, name in named.items() if name is not None}
+    lists = rows.made(columns)
     if lists_by:  # one row an impression
         lists = lists.query(f"SELECT DISTINCT * FROM {lists.rows} AS s")
     units = lists.added(["unit"], N)

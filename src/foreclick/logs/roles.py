@@ -110,8 +110,8 @@ class Shape:
     def keys(self) -> list[str]:
         """Everything that a row of the compressed log is counted by, one column a position."""
         rest = replace(self, masks=()).order[1 + self.depth :]
-        own = self.period + len(self.segments) + self.unit  # those of the list as a whole
-        return [CONTEXT, *rest[:own], *self.items, *rest[own:]]
+        by_list = self.period + len(self.segments) + self.unit  # those of the list as a whole
+        return [CONTEXT, *rest[:by_list], *self.items, *rest[by_list:]]
 
     @property
     def columns(self) -> list[str]:
@@ -235,9 +235,9 @@ class Roles:
 
         The items of a long log are in one column for each item, as those of a table of scores.
         """
-        found = [("item" if self.long and r == "items" else r, name) for r, name in self.named()]
-        often = Counter(role for role, _ in found)
-        return {CONTEXT: None} | {role: name for role, name in found if often[role] == 1}
+        named = [("item" if self.long and r == "items" else r, name) for r, name in self.named()]
+        often = Counter(role for role, _ in named)
+        return {CONTEXT: None} | {role: name for role, name in named if often[role] == 1}
 
     def expanded(self, names: Sequence[str]) -> Roles:
         """Roles in which ``item_*`` stands for the columns that it matches, in order."""
@@ -273,9 +273,9 @@ def top_of(column: str, source: pa.Schema) -> str:
 def _matching(columns: Any, names: Sequence[str]) -> Any:  # noqa: ANN401
     if not isinstance(columns, str) or "*" not in columns or columns in names:
         return columns
-    found = [name for name in names if fnmatchcase(name, columns)]
-    numbers = {name: [int(n) for n in re.findall(r"\d+", name)] for name in found}
-    return sorted(found, key=lambda name: (numbers[name], name)) or columns
+    matching = [name for name in names if fnmatchcase(name, columns)]
+    numbers = {name: [int(n) for n in re.findall(r"\d+", name)] for name in matching}
+    return sorted(matching, key=lambda name: (numbers[name], name)) or columns
 
 
 def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) -> dict[str, Columns]:
@@ -349,19 +349,19 @@ def checked_columns(table: Table, roles: Roles) -> Table:
 def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
     """Which columns are not there, and what was probably meant."""
     wanted = ", ".join(f"{role}={column!r}" for role, column in missing)
-    said = (
+    message = (
         f"{number_of(len(missing), 'named column')} {plural(len(missing), 'is', 'are')} not in the "
         f"source: {wanted}. It has the columns {', '.join(table.columns)}."
     )
     without_lists = not any(kind_of(field.type) == "list" for field in table.kinds)
     if roles.layout != "long" and "items" in dict(missing) and _is_long(table) and without_lists:
         return (
-            f"{said} It looks like one row per result: name the columns of its list and its "
+            f"{message} It looks like one row per result: name the columns of its list and its "
             "position, long=('list_id', 'position'), and of its item and click, items= and clicks=."
         )
     used = {column for role, column in roles.named() if (role, column) not in missing}
     free = [name for name in table.columns if name not in used]
-    found, meant = [], list(roles.long)
+    present, meant = [], list(roles.long)
     for role, column in missing:  # by a name like it, or one that is usual for its role
         called = ITEM if role == "items" and roles.long else role
         if role == "long":
@@ -371,12 +371,12 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
         if name and role == "long":
             meant[meant.index(column)] = name
         elif name:
-            found.append(f"{role}={name!r}")
+            present.append(f"{role}={name!r}")
     if meant != list(roles.long):
-        found.insert(0, f"long={tuple(meant)!r}")
-    if found:
-        return f"{said} Did you mean {', '.join(found)}?"
-    return f"{said} Say which one is meant, {missing[0][0]}='…'."
+        present.insert(0, f"long={tuple(meant)!r}")
+    if present:
+        return f"{message} Did you mean {', '.join(present)}?"
+    return f"{message} Say which one is meant, {missing[0][0]}='…'."
 
 
 def _is_long(table: Table) -> bool:

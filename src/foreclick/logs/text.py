@@ -106,10 +106,14 @@ class Select:
             counts = {"length": f"max({say.column('length', 'r')})"} | counts
         if weight is not None:
             kind = self._number_kind(weight)
-            own, usable = say.column("weight"), say.column("weight", "r")
-            good = f"{own} > 0 AND {say.finite(own, LARGEST)}" if kind == "real" else f"{own} > 0"
+            own_weight, usable = say.column("weight"), say.column("weight", "r")
+            good = (
+                f"{own_weight} > 0 AND {say.finite(own_weight, LARGEST)}"
+                if kind == "real"
+                else f"{own_weight} > 0"
+            )
             flags["bad_weight"] = f"CASE WHEN {good} THEN 0 ELSE 1 END"
-            made["weight"] = f"CASE WHEN {good} THEN {own} END"
+            made["weight"] = f"CASE WHEN {good} THEN {own_weight} END"
             counts[N] = f"coalesce({say.cast(f'sum({usable})', kind)}, {say.cast('0', kind)})"
             counts["rows"] = "count(*)"
             types[N] = pa.float64() if kind == "real" else pa.int64()
@@ -185,13 +189,13 @@ class Select:
                 )
                 power = f"CASE {powers} ELSE 0 END"
                 rows[f"{_BIT}{name}"] = bit(rows[f"{_SLOT}{ITEM}"], rows[f"{_SLOT}{name}"], power)
-                own = say.column(f"{_BIT}{name}")
-                fits = f"count({own}) = count({at})"
-                made[name] = f"CASE WHEN {fits} THEN {say.cast(f'sum({own})', 'whole')} END"
+                bit_column = say.column(f"{_BIT}{name}")
+                fits = f"count({bit_column}) = count({at})"
+                made[name] = f"CASE WHEN {fits} THEN {say.cast(f'sum({bit_column})', 'whole')} END"
                 continue
-            own = say.column(f"{_SLOT}{name}")
+            bit_column = say.column(f"{_SLOT}{name}")
             for k, column in enumerate(numbered(name, shape.depth), start=1):
-                made[column] = f"max(CASE WHEN {at} = {k} THEN {own} END)"
+                made[column] = f"max(CASE WHEN {at} = {k} THEN {bit_column} END)"
         made["length"] = f"coalesce(max({at}), 0)"
         item = say.column(f"{_SLOT}{ITEM}")
         near = f"({at} <= {shape.depth} OR {at} IS NULL)"
@@ -218,8 +222,8 @@ class Select:
         if roles.period is not None:
             columns[PERIOD] = day_of(self.say.column(roles.period), self._type(roles.period), say)
         for name in roles.segments:
-            text, own = kind_of(self._type(name)) == "text", self.say.column(name)
-            columns[name] = say.cast(own, "text") if text else own
+            text, value = kind_of(self._type(name)) == "text", self.say.column(name)
+            columns[name] = say.cast(value, "text") if text else value
         if roles.unit is not None:
             number = say.hashed(self._key(self.say.column(roles.unit), roles.unit, "unit"))
             columns[BUCKET] = say.remainder.format(a=f"({number})", b=BUCKETS)

@@ -37,7 +37,7 @@ def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
     """Every rule that applies to compressed rows of this shape."""
     say, items = table.engine.say, [f"s.{column}" for column in shape.items]
     empty = " AND ".join(f"{item} IS NULL" for item in items)
-    found = [
+    checks = [
         Rule("context is null", f"s.{CONTEXT} IS NULL", "give these rows a context"),
         Rule("null or empty list", empty, "leave out requests that showed nothing"),
         Rule(
@@ -55,7 +55,7 @@ def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
             for i, v in zip(items, values, strict=True)
         )
         ids = f"; if it has the ids of clicked items, use {BY_IDS}" if name == CLICKS else ""
-        found += [
+        checks += [
             Rule(
                 f"items and {name} of different length, or with a null between",
                 # An empty list is its own cause; it should not be counted twice.
@@ -83,7 +83,7 @@ def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
         wrong = [f"{item} IS NOT NULL AND ({bad})" for item, bad in pairs]
     if shape.propensity is not None:
         remedy = "a propensity is the probability with which the shown list (or slot) was chosen"
-        found.append(Rule("propensity outside (0, 1]", any_of(wrong), remedy))
+        checks.append(Rule("propensity outside (0, 1]", any_of(wrong), remedy))
     flagged = {
         "bad_weight": (
             f"{count} null, NaN, too large, or not above 0",
@@ -96,8 +96,8 @@ def rules(table: Table, shape: Shape, count: str | None = None) -> list[Rule]:
     }
     for flag, (cause, remedy) in flagged.items():
         if flag in table.columns:
-            found.append(Rule(cause, f"s.{flag} = 1", remedy))
-    return found
+            checks.append(Rule(cause, f"s.{flag} = 1", remedy))
+    return checks
 
 
 def check(table: Table, broken: list[Rule]) -> tuple[int, dict[str, int], int]:

@@ -34,8 +34,8 @@ class Chosen(Lists):
 
     def __getstate__(self) -> dict[str, Any]:
         """With the table that is written, which says which contexts are changed."""
-        kept = ("table", "context", "items", "probability")
-        return super().__getstate__() | {name: self.__dict__[name] for name in kept}
+        names = ("table", "context", "items", "probability")
+        return super().__getstate__() | {name: self.__dict__[name] for name in names}
 
     @property
     def _what(self) -> str:

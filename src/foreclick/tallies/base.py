@@ -114,8 +114,8 @@ class Tally:
 
     def same(self, other: Tally) -> bool:
         """Whether both are of the same log, here or copied from elsewhere."""
-        mine, theirs = (t.stored if t.original is None else t.original for t in (self, other))
-        return mine is theirs
+        ours, theirs = (t.stored if t.original is None else t.original for t in (self, other))
+        return ours is theirs
 
     def to_arrow(self) -> pa.Table:
         """All rows, with one column a position of every reward, in order of contexts and lists."""
@@ -127,8 +127,8 @@ class Tally:
         if self.files:
             rows = 0
             for file in self.files:
-                with opened(file) as found:
-                    rows += pq.read_metadata(found).num_rows
+                with opened(file) as stream:
+                    rows += pq.read_metadata(stream).num_rows
             return rows
         return int(self.stored.aggregate({"n": Value("count(*)")})["n"])
 
@@ -229,17 +229,17 @@ class Tally:
         earlier = self._by_period(those, {}, f"WHERE {of} IS NOT NULL")
         return earlier, self._by_period(those, {}, f"WHERE {of} IS NULL")
 
-    def _by_period(self, told: pa.Table, changed: dict[str, Value], rest: str = "") -> Tally:
+    def _by_period(self, periods: pa.Table, changed: dict[str, Value], rest: str = "") -> Tally:
         """The rows, joined with what is told (`o`) of some periods (`of`)."""
         stored = self.stored
-        others = stored.engine.show(told)
+        others = stored.engine.show(periods)
         on = f"{others.rows} AS o ON s.{PERIOD} = o.{stored.engine.say.name('of')}"
         joined = stored.made(stored.own(stored.columns) | changed, f"LEFT JOIN {on} {rest}")
         return self.with_rows(replace(joined, held=(stored, others)))
 
-    def _known_periods(self, said: str) -> pa.ChunkedArray:
+    def _known_periods(self, message: str) -> pa.ChunkedArray:
         if not self.shape.period:
-            raise TallyError(f"{said} Read the log with period=….")
+            raise TallyError(f"{message} Read the log with period=….")
         return distinct(self.stored, PERIOD)
 
     def write_parquet(self, path: str | Path) -> None:
@@ -389,8 +389,8 @@ def context_sizes(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]
     stored = tally.stored
     sizes = {"records": Value.sum(f"s.{N}", stored.engine.say, "real")}
     sizes["rows"] = Value("count(*)")
-    found = stored.grouped(stored.own([CONTEXT]), sizes).to_pyarrow()
-    return np.asarray(found["records"]), np.asarray(found["rows"])
+    table = stored.grouped(stored.own([CONTEXT]), sizes).to_pyarrow()
+    return np.asarray(table["records"]), np.asarray(table["rows"])
 
 
 HOME_ROWS = 30_000_000
@@ -409,8 +409,8 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
         return counted, [*notes, *([_copied_note(counted)] if counted.source else [])]
     if counted.engine.maps and counted.row_count() > HOME_ROWS:
         rows = number_of(counted.row_count(), "row")
-        said = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
-        return counted, [*notes, said]
+        note = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
+        return counted, [*notes, note]
     key = (_HOME, id(counted.stored))  # what is kept holds the table, so its id stays its own
     if key not in counted.cache:
         home = default_engine()
@@ -489,11 +489,11 @@ def read_in(home: Engine, path: str | Path | Sequence[str | Path]) -> Tally:
     for file, meta in metas.items():
         kind = Shape.from_dict(meta["shape"]), str(schemas[file].types)
         alike.setdefault(kind, []).append(file)
-    found = []
-    for (shape, _), mine in alike.items():
-        files = [here[file] for file in mine]
+    parts = []
+    for (shape, _), group in alike.items():
+        files = [here[file] for file in group]
         table = home.read_files("read_parquet", files, partitions=False)
-        found.append(
+        parts.append(
             Tally(
                 home,
                 shape,
@@ -501,14 +501,14 @@ def read_in(home: Engine, path: str | Path | Sequence[str | Path]) -> Tally:
                 replace(table.select(*shape.stored), held=(table, copies)),
                 files=tuple(files),
                 states=tuple(map(state, files)),
-                **together([metas[file] for file in mine]),
+                **together([metas[file] for file in group]),
             )
         )
     # Tallies of different periods have no row in common.
     periods = [meta["periods"] for meta in metas.values()]
     named = [period for some in periods if some for period in some]
     apart = len(metas) == 1 or (None not in periods and len(set(named)) == len(named))
-    return found[0] if len(found) == 1 and apart else added(found, apart=apart)
+    return parts[0] if len(parts) == 1 and apart else added(parts, apart=apart)
 
 
 def is_tally(path: str) -> bool:

@@ -41,10 +41,10 @@ def metadata_of(schema: pa.Schema) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        metadata = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {}
+        metadata = None
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def checked_metadata(file: str, schema: pa.Schema) -> dict[str, Any]:
@@ -85,28 +85,28 @@ def _digest(file: IO[bytes], written: str) -> tuple[str, int]:
     file.seek(-8, 2)
     end = file.tell()
     start = max(end - int.from_bytes(file.read(4), "little"), 0)
-    found, left = blake2b(digest_size=len(_BLANK) // 2), start
+    digest, left = blake2b(digest_size=len(_BLANK) // 2), start
     file.seek(0)
     while left:
         chunk = file.read(min(left, _CHUNK))
-        found.update(chunk)
+        digest.update(chunk)
         left -= len(chunk)
-    found.update(file.read().replace(written.encode(), _BLANK.encode()))
-    return found.hexdigest(), start
+    digest.update(file.read().replace(written.encode(), _BLANK.encode()))
+    return digest.hexdigest(), start
 
 
 def read_sorted(file: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a sorted file in batches of at most so many; in memory is one row group."""
     checked: dict[str, Any] = {"page_checksum_verification": True}
-    with opened(file) as found, pq.ParquetFile(found, **checked) as parquet:
+    with opened(file) as stream, pq.ParquetFile(stream, **checked) as parquet:
         for number in range(parquet.num_row_groups):
             try:
                 group = parquet.read_row_group(number, columns=schema.names)
                 whole = group.select(schema.names).cast(schema)
             except (pa.ArrowException, OSError) as error:
-                said = printable(" ".join(str(error).split()))
+                reason = printable(" ".join(str(error).split()))
                 raise TallyError(
-                    f"{file!r} is damaged: {said}. Copy it again, or tally the log again."
+                    f"{file!r} is damaged: {reason}. Copy it again, or tally the log again."
                 ) from error
             yield from whole.combine_chunks().to_batches(max_chunksize=rows)
 
