@@ -330,7 +330,7 @@ REFUSED: list[tuple[list[str], str]] = [
     ([*PLAIN, "--where", "nonsense ="], "nonsense"),
     ([*PLAIN, "-o", "answer.xls"], "answer.xls"),
     (["report", "log.parquet", "candidate.parquet", *Q], "-o, --output"),
-    ([*BACKTEST, "--ranks", "5-2"], "no range; write 101-1000"),
+    ([*BACKTEST, "--ranks", "5-2"], "is no range of ranks"),
     ([*BACKTEST, "--ranks", "some"], "not a whole number"),
     ([*BACKTEST, "--block", "0"], "a whole number from 1 on"),
     ([*BACKTEST, "-o", "none/chart.png"], "there is no 'none'"),
