@@ -4,13 +4,15 @@ A position-based world with prices: 20 contexts, 8 items, lists of 2 or 3 positi
 each context, 14 days, 12,000 records. What a click earns varies by half of its price. *period*: a
 day moves all click rates by 10 % and all prices by 5 %, intervals by day; *record*: days are alike,
 records are independent. Two candidates: *mixed*, the logged lists with other probabilities;
-*pricy*, production, but for a fifth of the traffic the list that earns most per click.
+*pricy*, production, but for a fifth of the traffic the list that earns most per click. The true
+change is against production's lists as often as the log shows them: what a change is compared with
+is what users were shown, not what they might have been shown.
 
 | metric | is |
 |---|---|
 | revenue@3/clicks@3 | revenue per click |
 | ctr@3 | clicks per item shown |
-| revenue@3 | revenue per record, which is no ratio, to compare with |
+| revenue@3, clicks@3 | revenue and clicks per record, which are no ratios, to compare with |
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import foreclick as fc
 
 CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = 20, 8, 40, 14, 12_000
 EXAMINED = np.array([1.0, 0.6, 0.4])
-METRICS = ("revenue@3/clicks@3", "ctr@3", "revenue@3")
+METRICS = ("revenue@3/clicks@3", "ctr@3", "revenue@3", "clicks@3")
 ESTIMATORS = ("ladder", "ip", "list")
 
 Floats = NDArray[np.float64]
@@ -54,7 +56,7 @@ class Scene(NamedTuple):
         clicks = float((policy[..., None] * self.clicks).sum())
         revenue = float((policy[..., None] * self.clicks * self.price).sum())
         shown = float((policy[..., None] * (self.lists >= 0)).sum())
-        return np.array([revenue / clicks, clicks / shown, revenue / CONTEXTS])
+        return np.array([revenue / clicks, clicks / shown, revenue / CONTEXTS, clicks / CONTEXTS])
 
 
 def scene(seed: int) -> Scene:
@@ -87,8 +89,8 @@ def candidates(world: Scene, seed: int) -> dict[str, Floats]:
     return {"mixed": mixed, "pricy": pricy}
 
 
-def log_of(world: Scene, rng: np.random.Generator, *, shocks: bool) -> pa.Table:
-    """A log of production, on days that differ or do not."""
+def log_of(world: Scene, rng: np.random.Generator, *, shocks: bool) -> tuple[pa.Table, Floats]:
+    """A log of production, on days that differ or do not; and how often it shows each list."""
     context = rng.integers(0, CONTEXTS, RECORDS)
     shown = rng.choice(LISTS, RECORDS, p=world.shown)
     day = rng.integers(0, DAYS, RECORDS)
@@ -97,7 +99,9 @@ def log_of(world: Scene, rng: np.random.Generator, *, shocks: bool) -> pa.Table:
     earned = world.price[context, shown] * dear[:, None] * rng.gamma(4, 1 / 4, (RECORDS, 3))
     items = world.lists[context, shown]
     long = [items_ >= 0 for items_ in items]
-    return pa.table(
+    often = np.zeros((CONTEXTS, LISTS))
+    np.add.at(often, (context, shown), 1.0)
+    table = pa.table(
         {
             "context": context,
             "items": [row[there].tolist() for row, there in zip(items, long, strict=True)],
@@ -110,6 +114,7 @@ def log_of(world: Scene, rng: np.random.Generator, *, shocks: bool) -> pa.Table:
             "day": day,
         }
     )
+    return table, often / often.sum(axis=1, keepdims=True)
 
 
 def policy_of(world: Scene, mass: Floats) -> fc.Lists:
@@ -124,6 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=601)
+    parser.add_argument("--estimators", nargs="+", default=ESTIMATORS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     world = scene(options.seed)
@@ -132,23 +138,20 @@ def main() -> None:
     found: dict[Any, list[tuple[float, ...]]] = defaultdict(list)
     for number in range(options.logs):
         rng = np.random.default_rng([options.seed, 2, number])
-        logs = {
-            clusters: fc.read_log(
-                log_of(world, rng, shocks=clusters == "period"),
-                rewards={"revenue": "revenue"},
-                period="day",
-            )
+        drawn = {
+            clusters: log_of(world, rng, shocks=clusters == "period")
             for clusters in ("period", "record")
         }
         for name, mass in asked.items():
             truth = dict(zip(METRICS, world.ratios(mass), strict=True))
-            before = dict(zip(METRICS, production, strict=True))
-            for clusters, log in logs.items():
+            for clusters, (table, often) in drawn.items():
+                before = dict(zip(METRICS, world.ratios(often), strict=True))
+                log = fc.read_log(table, rewards={"revenue": "revenue"}, period="day")
                 e = fc.evaluate(
                     log,
                     policy_of(world, mass),
                     metrics=METRICS,
-                    estimators=ESTIMATORS,
+                    estimators=options.estimators,
                     confidence=fc.Confidence(clusters="auto" if clusters == "period" else "record"),
                 )
                 for row in e.rows:

@@ -2,17 +2,20 @@
 
 Logs are those of `foreclick.simulate.shop`: a long tail of queries, a ranker that is replaced
 weekly and retrained nightly, and candidates that are other models. Each log of a regime has a seed,
-and so a shop, of its own. Asked are clicks@3 and dcg@10.
+and so a shop, of its own. Asked are clicks@3 and dcg@10; in a shop with prices,
+clicks, orders and revenue in three positions.
 
     python -m benchmarks.shop                                       # the ordinary shop, 10 logs
     python -m benchmarks.shop --regimes all --logs 2 --records 50000 --quiet
     python -m benchmarks.shop --regimes shop dbn --estimators ladder ip pbm --jobs 2
+    python -m benchmarks.shop --regimes prices bids --records 50000 --estimators ladder
 
-One row by regime and estimator. Bias, RMSE and width are of lifts, in points of percent; *held* is
-how many intervals hold the true lift; *right* is how many true lifts of 2 % or more, up or down,
-are called better or worse as they are; *wrong* is how many of all are called the contrary. CPU
-seconds are those of a candidate, without reading the log. The last column says for how many logs a
-warning or a note spoke of leakage.
+One row by regime and estimator; with prices, by metric, and for the candidate of dear items too.
+Bias, RMSE and width are of lifts, in points of percent; *held* is how many intervals hold the true
+lift; *right* is how many true lifts of 2 % or more, up or down, are called better or worse as they
+are; *wrong* is how many of all are called the contrary. CPU seconds are those of a candidate,
+without reading the log. The last column says for how many logs a warning or a note spoke of
+leakage.
 
 The regime "leaky" is asked with `trained_until`, where `evaluate` has it, and without ("untold").
 """
@@ -36,6 +39,7 @@ import foreclick as fc
 from foreclick.simulate.shop import REGIMES, TRAINED_UNTIL, Shop, draw
 
 METRICS = ("clicks@3", "dcg@10")
+PRICED = ("clicks@3", "orders@3", "revenue@3")
 WORTH = 0.02
 """The least lift whose verdict is counted as right or not."""
 
@@ -68,7 +72,9 @@ class Answer(NamedTuple):
 def answers(regime: str, shop: Shop, seed: int, options: dict[str, Any]) -> list[Answer]:
     """What `evaluate` says of every candidate of one log."""
     drawn = draw(shop, seed)
-    tally = fc.tally(fc.read_log(drawn.log, context="query", period="day", unit="user"))
+    rewards = {name: name for name in ("orders", "revenue") if shop.prices}
+    log = fc.read_log(drawn.log, context="query", period="day", unit="user", rewards=rewards)
+    tally = fc.tally(log)
     ways = {regime: options}
     if "leaky" in drawn.candidates and takes_training():
         told = {regime: options | {"trained_until": TRAINED_UNTIL}}
@@ -76,9 +82,17 @@ def answers(regime: str, shop: Shop, seed: int, options: dict[str, Any]) -> list
     found = []
     for way, keywords in ways.items():
         for name, table in drawn.candidates.items():
-            truths = {metric: drawn.lift(name, metric) for metric in METRICS}
+            metrics = PRICED if shop.prices else METRICS
+            truths = {metric: drawn.lift(name, metric) for metric in metrics}
             candidate = fc.Ranking(table, context="query")
             found += asked(way, seed, name, truths, tally, candidate, keywords)
+    if shop.prices:
+        found = [each._replace(regime=f"{each.regime}: {each.metric}") for each in found]
+        found += [
+            each._replace(regime=f"{each.regime}, {each.candidate} items")
+            for each in found
+            if each.candidate == "dear"
+        ]
     return found
 
 

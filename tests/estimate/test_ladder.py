@@ -13,7 +13,7 @@ import pytest
 import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimate.columns import View
-from foreclick.estimate.fitting import fit_prior, known_part, production_prior
+from foreclick.estimate.fitting import fit_priors, known_part, production_prior
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimators import Top
 from foreclick.learn.overlap import Alike
@@ -46,7 +46,7 @@ def given_fit(
 ) -> Prior:
     """A ladder of which everything is given that is learnt otherwise."""
     ladder = fc.Ladder(top, P, stopping=stopping)
-    fit = fit_prior(tally, ladder, "clicks", policies, DEEPEST, drop=True)
+    fit = fit_priors(tally, ladder, ["clicks"], policies, DEEPEST, drop=True)["clicks"]
     depth = len(fit.theta.p)
     return replace(
         fit,

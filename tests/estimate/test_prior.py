@@ -12,7 +12,7 @@ import pytest
 import foreclick as fc
 from foreclick.batches import Reward, batches_of
 from foreclick.estimate.columns import View
-from foreclick.estimate.fitting import fit_prior, production_prior
+from foreclick.estimate.fitting import fit_priors, production_prior
 from foreclick.estimate.ladder import candidate_words, pairs_of
 from foreclick.estimate.prior import score_prior
 from foreclick.learn.above import stops
@@ -70,7 +70,7 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
     """Half a percent of a click more, and everything solved again."""
     found, tally = drawn(replace(SMALL, users=users), 3)
     policies = [ranking(found, name) for name in ("better", "worse")]
-    base = fit_prior(tally, fc.Ladder(stopping=0.0), "clicks", policies, 5, drop=False)
+    base = fit_priors(tally, fc.Ladder(stopping=0.0), ["clicks"], policies, 5, drop=False)["clicks"]
     base = replace(base, strengths=strengths, stopping=stopping)
     (batch,) = batches_of(tally)
     again = Again(base, policies)

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, ModelError
-from foreclick.estimate.work import _ladders, estimate
+from foreclick.estimate.fitting import fit_ladders
+from foreclick.estimate.work import estimate
 from foreclick.estimators import Top
 from foreclick.logs import CONTEXT
 from foreclick.question import Question
@@ -77,8 +78,8 @@ def judge_backtest(case: Case) -> int:
         first = min(days)
         fold, how = lambda day: (day - first) // 2, {"block": 2}
     elif isinstance(days[0], dt.date) and rng.random() < 0.4:
-        fold = lambda day: day.isocalendar().week  # noqa: E731
-        how = {"block": fold}
+        first = min(days)
+        fold, how = lambda day: (day - first).days // 7, {"block": 7}
     log = {first: _dated(case, first=first) for first in (False, True)}
     hazards = any(m.first for m in case.measures) and set(case.models) & set(firsts.SLOTS)
     refusals: set[type[Exception]] = (
@@ -166,7 +167,7 @@ def judge_ladder(case: Case) -> int:
     policy = policy_of(case, tally)
     question = Question([policy], [ladder], metrics, missing="drop", clusters=("record",))
     found = estimate(tally, question)
-    (fit,) = _ladders(tally, question)
+    (fit,) = fit_ladders(tally, question)
     truth = rungs.Truth.of(fit)
     by_name = {fc.Metric(measure.spelling).name: measure for measure in measures}
     for one in found.of_candidate(0):

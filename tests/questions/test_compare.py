@@ -131,13 +131,19 @@ def test_the_ladder_answers_and_ip_checks_it():
 
 
 @pytest.mark.parametrize("metrics", ["revenue@1", ["clicks@1", "revenue/clicks@1"]])
-def test_of_prices_ip_answers_and_the_ladder_checks_it(metrics):
+def test_of_prices_ip_answers_only_if_they_are_paid_without_a_click(metrics):
     table = position_log()
     table["paid"] = [[2.5 * click for click in clicks] for clicks in table["clicks"]]
-    log = fc.read_log(table, period="day", rewards={"revenue": "paid"})
-    found = fc.evaluate(log, LISTS, metrics=metrics)
-    assert list(dict.fromkeys(found["estimator"])) == ["ip", "ladder"]
-    assert fc.evaluate(log, LISTS, metrics="clicks@1")["estimator"] == ["ladder", "ip"]
+
+    def found():
+        log = fc.read_log(table, period="day", rewards={"revenue": "paid"})
+        return fc.evaluate(log, LISTS, metrics=metrics)
+
+    assert list(dict.fromkeys(found()["estimator"])) == ["ladder", "ip"]
+    assert not any("without clicks" in note for note in found().notes)
+    table["paid"][table["clicks"].index([0, 0])] = [3.0, 0.0]
+    assert list(dict.fromkeys(found()["estimator"])) == ["ip", "ladder"]
+    assert any(note.startswith("revenue is also earned without clicks") for note in found().notes)
 
 
 def test_without_whole_lists_it_is_the_ladder_of_positions():

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -247,26 +248,45 @@ class Truth:
         terms += [(n[cell] / scale[cell], {cell: 1.0}, c[cell] / n[cell]) for cell in n]
         return Solved.of(terms, same)
 
-    def value(self, records: Sequence[Record], candidate: Policy, theta: Sequence[float]) -> float:
-        """What production earned, and Σ (h − n) r; contexts that it does not know are left out."""
-        known = [r for r in records if r.context in candidate]
-        total = 0.0
-        for context in {r.context for r in known}:
-            own = [r for r in known if r.context == context]
-            shown = candidate[context]
-            rate, count = self.solve(own, shown).rate, sum(r.weight for r in own)
-            total += sum(
-                r.weight * t * click for r in own for t, click in zip(theta, r.clicks, strict=False)
-            )
-            total += count * self.worth(rate, shown, theta)
-            total -= count * self.worth(rate, _lists(own), theta)
-        return total / sum(r.weight for r in known)
+    def value(
+        self,
+        records: Sequence[Record],
+        candidate: Policy,
+        theta: Sequence[float],
+        earned: Sequence[Sequence[float]] | None = None,
+        worths: Callable[..., float] | None = None,
+    ) -> float:
+        """What production earned, and Σ (h − n) r w; contexts that it does not know are left out.
 
-    def worth(self, rate: Mapping[Any, float], lists: Lists, theta: Sequence[float]) -> float:
-        """Σ_A h(A) Σ_k θ_k r."""
+        What clicks earned is clicks themselves, and w = 1, unless they are given.
+        """
+        rewards = [r.clicks for r in records] if earned is None else earned
+        known = [(r, e) for r, e in zip(records, rewards, strict=True) if r.context in candidate]
+        total = 0.0
+        for context in {r.context for r, _ in known}:
+            own = [(r, e) for r, e in known if r.context == context]
+            shown, records = candidate[context], [r for r, _ in own]
+            rate, count = self.solve(records, shown).rate, sum(r.weight for r in records)
+            total += sum(r.weight * t * w for r, e in own for t, w in zip(theta, e, strict=False))
+            w = None if worths is None else partial(worths, context)
+            total += count * self.worth(rate, shown, theta, w)
+            total -= count * self.worth(rate, _lists(records), theta, w)
+        return total / sum(r.weight for r, _ in known)
+
+    def worth(
+        self,
+        rate: Mapping[Any, float],
+        lists: Lists,
+        theta: Sequence[float],
+        worths: Callable[..., float] | None = None,
+    ) -> float:
+        """Σ_A h(A) Σ_k θ_k r w."""
         top = "list" if self.top == "list" else "position"
         return self.unit * sum(
-            mass * theta[k - 1] * rate[(top, items, k) if top == "list" else (top, items[k - 1], k)]
+            mass
+            * theta[k - 1]
+            * (1.0 if worths is None else worths(items, k))
+            * rate[(top, items, k) if top == "list" else (top, items[k - 1], k)]
             for items, mass in lists.items()
             for k in range(1, min(len(items), len(theta)) + 1)
         )
@@ -330,3 +350,107 @@ class Solved:
             below, factor = root(cell, 1.0)
             rate[cell] = factor * rate[below]
         return cls(rate)
+
+
+@dataclass(frozen=True)
+class Worths:
+    """What a click on an item is worth in a context, as slowly as it can be said.
+
+    Attributes:
+        gamma: of 1, of how much more the candidate has a pair examined, and of the same of items.
+        a, t: φ times the strength of a pair, and of an item.
+        mean: the reward of a click, in which all is measured.
+        p: how much positions are examined.
+        strengths: of list, prefix and position, or of position alone.
+        slope: δ.
+    """
+
+    gamma: Sequence[float]
+    a: float
+    t: float
+    mean: float
+    p: Sequence[float]
+    strengths: Sequence[float]
+    slope: float
+
+    def of(
+        self, records: Sequence[Record], earned: Sequence[Sequence[float]], candidate: Policy
+    ) -> tuple[Callable[..., float], list[float]]:
+        """By context, items and position; and the score of γ, which is what is known beforehand."""
+        n, h, contexts = (defaultdict[Any, float](float) for _ in range(3))
+        names = ("list", "prefix", "position")[-len(self.strengths) :]
+        rungs = list(zip(self.strengths, names, strict=True))
+        counts: Any = {name: defaultdict(lambda: [0.0, 0.0]) for name in (*names, "pair")}
+        top = rungs[0][1]
+        for record, rewards in zip(records, earned, strict=True):
+            contexts[record.context] += record.weight
+            for k, item in enumerate(record.items, start=1):
+                n[record.context, item] += record.weight * self.p[k - 1]
+                at = counts[top][self._cell(top, record.context, record.items, k)]
+                at[0] += record.weight * record.clicks[k - 1]
+                at[1] += record.weight * rewards[k - 1] / self.mean
+        below: dict[Any, Any] = {}
+        for (s, name), coarser in zip(rungs, [*(r for _, r in rungs[1:]), "pair"], strict=True):
+            for record in records:
+                for k in range(1, len(record.items) + 1):
+                    fine, coarse = (
+                        self._cell(each, record.context, record.items, k)
+                        for each in (name, coarser)
+                    )
+                    below[name, fine] = coarse, k**self.slope if self._examined(name) else 1.0
+            for cell, (clicks, reward) in counts[name].items():
+                coarse, e = below[name, cell]
+                share = 1.0 if math.isinf(s) else s / (clicks + s)
+                counts[coarser][coarse][0] += clicks * share * e
+                counts[coarser][coarse][1] += reward * share
+        for context, weight in contexts.items():
+            for items, mass in candidate[context].items():
+                for k, item in enumerate(items):
+                    h[context, item] += weight * mass * self.p[k]
+        pairs = {*n, *h}
+        c: dict[Any, float] = {pair: counts["pair"][pair][0] for pair in pairs}
+        r: dict[Any, float] = {pair: counts["pair"][pair][1] for pair in pairs}
+        more = {pair: _more(h[pair], n[pair]) for pair in pairs}
+        of_item = {
+            j: _more(*(sum(each[pair] for pair in pairs if pair[1] == j) for each in (h, n)))
+            for _, j in pairs
+        }
+        x = {pair: (1.0, more[pair], of_item[pair[1]]) for pair in pairs}
+        mu = {i: math.exp(sum(g * y for g, y in zip(self.gamma, x[i], strict=True))) for i in pairs}
+        level = dict.fromkeys((item for _, item in pairs), 1.0)
+        for _ in range(LEVELS):
+            lean = {i: 1 / (1 + c[i] * mu[i] * level[i[1]] / self.a) for i in pairs}
+            for j in level:
+                own = [i for i in pairs if i[1] == j]
+                due = sum(lean[i] * c[i] * mu[i] for i in own)
+                level[j] = (sum(lean[i] * r[i] for i in own) + self.t) / (due + self.t)
+        m = {i: mu[i] * level[i[1]] for i in pairs}
+        lean = {i: 1 / (1 + c[i] * m[i] / self.a) for i in pairs}
+        score = [sum(lean[i] * x[i][f] * (r[i] - c[i] * m[i]) for i in pairs) for f in range(3)]
+
+        def worth(context: Any, items: tuple[Any, ...], k: int) -> float:  # noqa: ANN401
+            pair = context, items[k - 1]
+            found = (r[pair] + self.a) / (c[pair] + self.a / m[pair])
+            for s, name in reversed(rungs):
+                found *= k**self.slope if self._examined(name) else 1.0
+                own = counts[name].get(self._cell(name, context, items, k), [0.0, 0.0])
+                found = found if math.isinf(s) else (own[1] + s * found) / (own[0] + s)
+            return self.mean * found
+
+        return worth, score
+
+    def _examined(self, rung: str) -> bool:
+        """Whether a rung, seen from below, is the first that tells positions from each other."""
+        return rung == ("position" if len(self.strengths) == 1 else "prefix")
+
+    @staticmethod
+    def _cell(rung: str, context: Any, items: tuple[Any, ...], k: int) -> Any:  # noqa: ANN401
+        """The cell of a slot."""
+        if rung == "pair":
+            return context, items[k - 1]
+        fine = {"list": items, "prefix": items[:k], "position": items[k - 1]}[rung]
+        return context, fine, k
+
+
+def _more(h: float, n: float) -> float:
+    return (h - n) / (h + n) if h + n else 0.0

@@ -94,6 +94,7 @@ class Scored:
         loose: errors that no record shows, with as many columns as `psi`.
         slope: Shape (N, E, X): how far n_x V_x moves with what contexts share.
         shared: Shape (D, E, X): how far n_x V_x is off by each of D errors that contexts share.
+        pull: Shape (E, I + F): how what clicks on items are worth, and γ, move each column.
     """
 
     value: Floats
@@ -104,6 +105,7 @@ class Scored:
     loose: list[Loose] = field(default_factory=list)
     slope: Floats | None = None
     shared: Floats | None = None
+    pull: Floats | None = None
 
 
 def influence(

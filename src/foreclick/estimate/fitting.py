@@ -24,11 +24,13 @@ from foreclick.estimate.ladder import (
     ITEM_1,
     candidate_words,
     cells_of,
+    examined,
     overlap,
     pairs_of,
     used_words_of,
 )
 from foreclick.estimate.prior import log_rungs
+from foreclick.estimate.worth import with_worth
 from foreclick.estimators import Ladder
 from foreclick.learn.above import (
     ALARM,
@@ -43,10 +45,13 @@ from foreclick.learn.above import (
 from foreclick.learn.overlap import alike
 from foreclick.learn.prior import RIDGE, Earlier, Pairs, Prior, Theta, inverse_of, solved, strengths
 from foreclick.learn.words import expected_rates, production_expects
+from foreclick.learn.worth import clicks_earn
 from foreclick.logs import CONTEXT, N
+from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
 from foreclick.policies.base import PolicyTable
+from foreclick.question import Question, policy_depth
 from foreclick.tallies.base import Tally
 
 MOST_SLOTS = 6_000_000
@@ -73,26 +78,28 @@ ENOUGH_DAYS = 5
 """Periods that a log must have for the days before a day to say something."""
 
 
-def fit_prior(
+def fit_priors(
     tally: Tally,
     ladder: Ladder,
-    reward: str,
+    rewards: Sequence[str],
     policies: Sequence[Policy],
     depth: int,
     *,
     drop: bool,
-    earlier: Earlier | None = None,
-) -> Prior:
-    """The ladder on what production and these candidates say of items.
+    before: Tally | None = None,
+) -> dict[str, Prior]:
+    """The ladder on what production and these candidates say of items, by reward.
+
+    Of rewards that clicks alone earn, it is that of clicks, with what a click is worth.
 
     Args:
         tally: the log.
         ladder: what it has of its own is not learnt.
-        reward: what is counted.
+        rewards: what is counted.
         policies: the candidates.
         depth: down to which position they are asked.
         drop: whether contexts that not all of them know are left out of everything.
-        earlier: what records before the log say.
+        before: records before the log, of which the candidates may know the clicks.
     """
     batches = batches_of(tally)
     views, dropped = [], False
@@ -102,19 +109,60 @@ def fit_prior(
             view = View.of(known_part(batch, view.known), policies, depth, ())
             dropped = True
         views.append(view)
-    if dropped:
-        known_batches = [view.batch for view in views]
-        draws = partial(draws_by_content, known_batches, reward) if batches.small else None
-        base = _of_production(known_batches, ladder, reward, batches.codebook.periods, draws)
-    else:
-        base = production_prior(batches, ladder, reward)
-    if base.few < 1 and batches.small:
-        members = [view.members for view in views]
-        each = draws_by_content([view.batch for view in views], reward, members)
-        for batch, view, own in zip(batches, views, each, strict=True):
-            batch.cache["draws", reward] = view.batch.cache["draws", reward] = own
     words = [candidate_words(view) for view in views]
-    c, distinct = len(policies), [0]
+    found: dict[str, Prior] = {}
+    for reward in rewards:
+        counts = CLICKS if earned_by_clicks(batches, reward) else reward
+        if counts not in found:
+            if dropped:
+                known = [view.batch for view in views]
+                draws = partial(draws_by_content, known, counts) if batches.small else None
+                base = _of_production(known, ladder, counts, batches.codebook.periods, draws)
+            else:
+                base = production_prior(batches, ladder, counts)
+            if base.few < 1 and batches.small:
+                members = [view.members for view in views]
+                each = draws_by_content([view.batch for view in views], counts, members)
+                for batch, view, own in zip(batches, views, each, strict=True):
+                    batch.cache["draws", counts] = view.batch.cache["draws", counts] = own
+            earlier = None if before is None else learnt_before(before, ladder, counts)
+            found[counts] = _with_candidates(base, ladder, views, words, earlier)
+        if reward not in found:
+            parts = [(view.batch, *examined(view, found[counts])) for view in views]
+            found[reward] = with_worth(found[counts], reward, parts)
+    return found
+
+
+def fit_ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
+    """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
+    firsts, depth = [group[0] for group in question.groups], policy_depth(question, tally.shape)
+    fits, policies, drop = {}, question.candidates, question.missing == "drop"
+    for ladder in dict.fromkeys(first.ladder for first in firsts if first.ladder):
+        rewards = [first.metric.reward for first in firsts if first.ladder == ladder]
+        before = question.earlier
+        fits[ladder] = fit_priors(tally, ladder, rewards, policies, depth, drop=drop, before=before)
+    return tuple(fits[f.ladder][f.metric.reward] if f.ladder else None for f in firsts)
+
+
+def earned_by_clicks(batches: Batches, reward: str) -> bool:
+    """Whether clicks alone earn a reward, other than clicks themselves."""
+    if reward == CLICKS or not {CLICKS, reward} <= set(batches.shape.rewards):
+        return False
+    key = "earned by clicks", reward
+    if key not in batches.cache:
+        batches.cache[key] = all(clicks_earn(batch, reward) for batch in batches)
+    return bool(batches.cache[key])
+
+
+def _with_candidates(
+    base: Prior,
+    ladder: Ladder,
+    views: Sequence[View],
+    words: list[Floats],
+    earlier: Earlier | None,
+) -> Prior:
+    """The prior with what candidates say."""
+    c, distinct = views[0].count, [0]
     for j in range(1, c):
         if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in distinct):
             distinct.append(j)
@@ -195,6 +243,18 @@ def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
         batches.cache[key] = _of_production(
             batches, ladder, reward, batches.codebook.periods, draws
         )
+    return batches.cache[key]  # type: ignore[no-any-return]
+
+
+def production_worth(batches: Batches, ladder: Ladder, reward: str) -> Prior:
+    """What production alone says of items, and of what clicks earn, learnt once."""
+    key = "worth", ladder, reward
+    if key not in batches.cache:
+        fit = production_prior(batches, ladder, CLICKS)
+        parts = [
+            (b, b.items.take(pa.array(b.pair_item)), (b.shown @ fit.theta.p)[None]) for b in batches
+        ]
+        batches.cache[key] = with_worth(fit, reward, parts)
     return batches.cache[key]  # type: ignore[no-any-return]
 
 

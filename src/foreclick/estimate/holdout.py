@@ -55,10 +55,12 @@ from foreclick.estimate.cells import (
     row_credit,
 )
 from foreclick.estimate.columns import Totals
-from foreclick.estimate.fitting import production_prior
+from foreclick.estimate.fitting import earned_by_clicks, production_prior, production_worth
+from foreclick.estimate.ladder import Rung
 from foreclick.estimate.ladder import cells_of as ladder_cells
 from foreclick.estimate.prior import log_rungs
 from foreclick.estimate.weighted import product_of
+from foreclick.estimate.worth import worth_rungs
 from foreclick.estimators import Estimator
 from foreclick.learn.prior import Prior
 from foreclick.learn.shrinkage import climb, descend
@@ -169,8 +171,8 @@ def fold_errors(
             if ladder is None:
                 predicted = _weighted(cut, targets)
             else:
-                fit = production_prior(batches, ladder, reward)
-                predicted = _by_ladder(cut, targets, fit)
+                learn = production_worth if earned_by_clicks(batches, reward) else production_prior
+                predicted = _by_ladder(cut, targets, learn(batches, ladder, reward))
             for a, target in enumerate(targets):
                 error = predicted[a, cases.number] - cases.truth[target.metric]
                 w, n = cases.weight, cut.case_n[cases.number]
@@ -466,9 +468,9 @@ def _by_hazard(
 def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
     """Shape (A, Q): what is predicted of every case, by a ladder of production's word.
 
-    What contexts share, β, examination, κ and strengths, is that of the whole log.
+    What contexts share, β, examination, κ, strengths and items, is that of the whole log.
     """
-    batch, count = cut.batch, cut.protocol.count
+    batch, count, worth = cut.batch, cut.protocol.count, fit.worth
     rungs, _ = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
     slot = ladder_cells(batch, fit.top, fit.reward).slot
     # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.
@@ -480,14 +482,33 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
     cell = slot[listed[at], position].astype(np.int64)
     key, entry = numbered(cell * count + fold[at], len(rungs[0].n) * count)
     n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
-    earned = batch.reward(fit.reward)
-    own = slot[batch.row_list[earned.row], earned.position].astype(np.int64)
-    where = np.searchsorted(key, own * count + cut.fold[earned.row])
-    c = sums(where, earned.value * batch.n[earned.row] / fit.unit, len(key))
+
+    def earned(name: str) -> Floats:
+        reward = batch.reward(name)
+        own = slot[batch.row_list[reward.row], reward.position].astype(np.int64)
+        where = np.searchsorted(key, own * count + cut.fold[reward.row])
+        return sums(where, reward.value * batch.n[reward.row], len(key))
+
+    c = earned(fit.reward)
+    value = n * _held_out(cut, rungs, key, n, c / fit.unit) * fit.unit
+    if worth is not None:
+        above = worth_rungs(batch, fit.top, worth)
+        items = batch.items.take(pa.array(batch.pair_item))
+        pairs = worth.of(items, (batch.shown @ fit.theta.p)[None], *above[-1].climbed())
+        own, a = np.arange(batch.pair_count), worth.theta.a
+        above.append(Rung(a / pairs.m, *above[-1].climbed(), own, len(own), pairs.m))
+        r = earned(worth.reward) / (worth.mean or 1.0)
+        value *= worth.mean * _held_out(cut, above, key, c, r)
     context = value_of_each(entry, batch.list_context[listed[at]].astype(np.int64), len(key))
     position = value_of_each(entry, position, len(key))
     case = np.searchsorted(cut.case_key, context * count + key % count)
-    held, steps = n, []
+    theta = np.stack([padded(target.metric.theta, batch.depth)[position] for target in targets])
+    return group_sums(case, theta * value, len(cut.case_n)) / cut.case_n
+
+
+def _held_out(cut: Cut, rungs: list[Rung], key: Ints, n: Floats, c: Floats) -> Floats:
+    """The rates of entries of the top, cell * T + fold, without their own records and clicks."""
+    count, steps = cut.protocol.count, []
     for rung in rungs:
         cell = np.asarray(key // count, dtype=np.int64)
         left = cut.training(n, cell, rung.n), cut.training(c, cell, rung.c)
@@ -500,9 +521,7 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
         with_n, with_c = climb(left[0] + n, left[1] + c, s, of, len(below), e)
         left_n, left_c = climb(left[0], left[1], s, of, len(below), e)
         n, c, key = with_n - left_n, with_c - left_c, np.asarray(below, dtype=np.int64)
-    rate = np.ones(len(key))  # the level of a context leans on 1
+    rate = np.ones(len(key))  # what all leans on
     for n_left, c_left, s, e, of in reversed(steps):
         rate = descend(n_left, c_left, s, rate[of] * e)
-    worth = held * rate * fit.unit
-    theta = np.stack([padded(target.metric.theta, batch.depth)[position] for target in targets])
-    return group_sums(case, theta * worth, len(cut.case_n)) / cut.case_n
+    return rate

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, padded, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.candidate import matched_prefixes
+from foreclick.estimate.cells import group_sums
 from foreclick.estimate.columns import View
 from foreclick.learn.prior import Pairs, Prior
-from foreclick.learn.shrinkage import borrowed, climb, descend
+from foreclick.learn.shrinkage import borrowed, climb, descend, own_weight
 from foreclick.learn.words import production_words, seen, steps
 from foreclick.logs import CONTEXT, ITEM, N
 from foreclick.policies.base import PolicyTable
@@ -239,6 +241,100 @@ def climbed_down(
     return paths[::-1]
 
 
+# --- what columns take from cells -----------------------------------------------------------------
+
+
+def rates_of(rungs: Sequence[Rung], below: Floats) -> list[tuple[Floats, Floats]]:
+    """Shape (G,) each, by rung: the rates of the log's cells, and what was expected of them."""
+    found = []
+    for rung in reversed(rungs):
+        found.append(rung.rates(below))
+        below = found[-1][0]
+    return found[::-1]
+
+
+def pair_of(rungs: Sequence[Rung]) -> Ints:
+    """Shape (G,): the pair of each cell of the finest of some rungs."""
+    at = rungs[0].below
+    for rung in rungs[1:]:
+        at = rung.below[at]
+    return at
+
+
+def passed_down(
+    rungs: Sequence[Rung], paths: Sequence[Path], pair: Ints, shown: Floats, own: Floats, size: int
+) -> tuple[list[Floats], Floats]:
+    """Shape (E, cells) by rung, and (E, size) of pairs: how much their rates count in columns.
+
+    Args:
+        rungs: the log's, finest first.
+        paths: where slots of candidates stand on them.
+        pair: Shape (Q,): the pair of each slot.
+        shown: Shape (E, Q): how much the rates of slots count.
+        own: Shape (E, G): how much those of the log's finest cells do, beside.
+        size: how many pairs there are.
+    """
+    used = []
+    for rung, path in zip(rungs, paths, strict=True):
+        cells = int(max(path.cell.max(initial=-1) + 1, len(rung.n)))
+        used.append(group_sums(path.cell, shown, cells))
+        used[-1][:, : len(rung.n)] += own
+        shown = shown * (borrowed(path.n, rung.s) * path.exposed)
+        passed = own * (borrowed(rung.n, rung.s) * rung.exposed)
+        own = group_sums(rung.below, passed, rung.size)
+    found = group_sums(pair, shown, size)
+    found[:, : own.shape[1]] += own
+    return used, found
+
+
+def moved_up(rung: Rung, used: Floats, passed_on: Floats) -> Floats:
+    """Shape (E, G): how far a click in each cell moves columns; the last ones do not use the rung.
+
+    Args:
+        rung: the log's cells.
+        used: how much their rates count, by `passed_down`.
+        passed_on: Shape (E, G): how far a click in the cell below moves columns.
+    """
+    found = passed_on * borrowed(rung.n, rung.s) if np.isfinite(rung.s) else passed_on
+    found[: len(used)] += used[:, : len(rung.n)] * own_weight(rung.n, rung.s)
+    return found
+
+
+def errors_of(
+    rung: Rung,
+    path: Path,
+    used: Floats,
+    passed_on: Floats,
+    expected: Floats,
+    slot_context: Ints,
+    cell_context: Ints,
+) -> tuple[Floats, Floats, Ints]:
+    """How far columns are off if cells are not what the rung below expects of them.
+
+    Args:
+        rung: the log's cells.
+        path: those of candidates.
+        used: as for `moved_up`.
+        passed_on: as for `moved_up`.
+        expected: Shape (G,): what is expected of the log's cells.
+        slot_context: Shape (Q,): the contexts of slots.
+        cell_context: Shape (G,): those of the log's cells.
+
+    Returns:
+        Shape (E, cells): by how much for a difference of 1; shape (cells,): what is expected, and
+        the context.
+    """
+    size, cells = len(rung.n), used.shape[1]
+    found = np.zeros((len(passed_on), cells))
+    found[: len(used)] = used
+    found[:, :size] -= passed_on * rung.n
+    found[:, :size] *= borrowed(rung.n, rung.s)
+    due, where = np.zeros(cells), np.zeros(cells, dtype=np.int64)
+    due[path.cell], due[:size] = path.expected, expected
+    where[path.cell], where[:size] = slot_context, cell_context
+    return found, due, where
+
+
 # --- what the prior sees of a batch ---------------------------------------------------------------
 
 
@@ -273,6 +369,23 @@ def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
     word[pair[here], 0] = 1.0
     word[pair[here], 1] = np.asarray(table[N])[here]
     return word
+
+
+def examined(view: View, fit: Prior) -> tuple[pa.Array, Floats]:
+    """The items of all pairs, and how often production and candidates have these examined.
+
+    A candidate has what production has in contexts that it does not know.
+    """
+    batch, coding, slots = view.batch, view.members[0].coding, view.policies.slots
+    words, p = candidate_words(view), fit.theta.p
+    found = np.zeros((1 + len(fit.distinct), words.shape[1]))
+    found[:, : batch.pair_count] = batch.shown @ p
+    for own, c in zip(found[1:], fit.distinct, strict=True):
+        own[: batch.pair_count] *= ~view.known[:, c][batch.pair_context]
+        mass = view.policies.slot_mass[c, :, : len(p)]
+        own[slots.pair] += mass @ p[: mass.shape[1]] * batch.context_n[slots.context]
+    items = coding.items_of(np.arange(words.shape[1]))
+    return coding.view.values.take(pa.array(items)), found
 
 
 def overlap(view: View) -> Floats:

@@ -14,7 +14,7 @@ column, of a policy that shows each pair Σ z e times.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,16 +37,22 @@ from foreclick.estimate.ladder import (
     candidate_words,
     cells_of,
     climbed_down,
+    errors_of,
     fit_exposure,
+    moved_up,
+    pair_of,
     pairs_of,
+    passed_down,
     places_of,
+    rates_of,
     slots_of,
     upper_rungs,
     used_words_of,
 )
+from foreclick.estimate.worth import SlotWorths
 from foreclick.learn.overlap import below
 from foreclick.learn.prior import Pairs, Prior, Rates, rates
-from foreclick.learn.shrinkage import FEWEST, borrowed, own_weight, readers, stop_slope
+from foreclick.learn.shrinkage import FEWEST, borrowed, readers, stop_slope
 from foreclick.learn.words import Words, by_row, expected_rates, powers, production_words
 from foreclick.question import Target
 
@@ -191,11 +197,8 @@ def _standing(view: View, fit: Prior) -> Standing:
     m0 = expected_rates(x, fit.theta.beta)
     (*rungs, item, context), log_rates = log_rungs(batch, fit, m0[:pairs].copy())
     items = _item_prior(view, fit, words, used_words, x, m0, item, log_rates.level)
-    below, known = items.alpha[:pairs], []
-    for rung in reversed(rungs):
-        known.append(rung.rates(below))
-        below = known[-1][0]
-    return Standing(rungs, item, context, log_rates, items, known[::-1], used_words)
+    known = rates_of(rungs, items.alpha)
+    return Standing(rungs, item, context, log_rates, items, known, used_words)
 
 
 def score_prior(
@@ -253,7 +256,10 @@ class _Scoring:
         shown = batch.lists != EMPTY
         self.top_position = np.zeros(len(self.rungs[0].n), dtype=np.int64)
         self.top_position[self.cells.slot[shown]] = np.nonzero(shown)[1]
-        self.top_context = _owner_of(batch, self.rungs, 0)
+        self.top_context = batch.pair_context[pair_of(self.rungs)]
+        self.worth = None if fit.worth is None else SlotWorths(view, fit, self.slots)
+        self.shown_worth = 1.0 if self.worth is None else self.worth.shown
+        self.top_worth = 1.0 if self.worth is None else self.worth.logged
         f = np.stack([row_credit(batch, target.metric) for target in targets])
         self.credit = np.repeat(f, view.count, axis=0)
 
@@ -262,12 +268,13 @@ class _Scoring:
         slots, fit, count = self.slots, self.fit, self.count
         mass = slots.mass * self.batch.context_n[slots.context]
         h = (self.theta[:, slots.position][:, None] * mass).reshape(self.width, len(slots.pair))
-        earned = h * self.paths[0].rate
         produced = np.repeat(
             self.theta[:, self.top_position] * self.rungs[0].n, self.view.count, axis=0
         )
         produced = produced * self.knows[:, self.top_context]
-        sources = self._pass_down(h, produced)
+        sources = self._pass_down(h * self.shown_worth, produced * self.top_worth)
+        clicks, lost = h * self.paths[0].rate, produced * self.rates[0]
+        earned = clicks * self.shown_worth
         if fit.stopping:
             self.at_item += self._stopped(earned)
         self.earned = earned
@@ -283,32 +290,27 @@ class _Scoring:
         }
         by_context = {name: group_sums(slots.context, each, count) for name, each in facts.items()}
         self.difference = group_sums(slots.context, earned, count)
-        self.difference -= group_sums(self.top_context, produced * self.rates[0], count)
+        self.difference -= group_sums(self.top_context, lost * self.top_worth, count)
         value = self.difference * fit.unit
         value += group_sums(self.batch.row_context, self.credit * self.batch.n, count) * self.knows
-        return Scored(value, by_context)
+        found = Scored(value, by_context)
+        if self.worth is not None:
+            found.pull = self.worth.pull(clicks * fit.unit, lost * fit.unit)
+        return found
 
     def _pass_down(self, h: Floats, produced: Floats) -> list[Floats]:
         """Note what candidates take from each rung, less production; and which share that is."""
-        slots, n, item = self.slots, self.standing.item.n, self.standing.item
-        left, reach, less = np.ones(h.shape[1]), h, -produced
-        sources: list[Floats] = []
-        self.used: list[Floats] = []
+        slots, item, size = self.slots, self.standing.item, len(self.items.alpha)
+        self.used, self.at_item = passed_down(
+            self.rungs, self.paths, slots.pair, h, -produced, size
+        )
+        left, sources = np.ones(h.shape[1]), []
         for rung, path in zip(self.rungs, self.paths, strict=True):
-            size = int(max(path.cell.max(initial=-1) + 1, len(rung.n)))
-            taken = group_sums(path.cell, reach, size)
-            taken[:, : len(rung.n)] += less
-            self.used.append(taken)
             share = borrowed(path.n, rung.s)
             sources.append(left * (1 - share))
             left = left * share
-            reach = reach * (share * path.exposed)
-            passed = less * (borrowed(rung.n, rung.s) * rung.exposed)
-            less = group_sums(rung.below, passed, rung.size)
-        self.at_item = group_sums(slots.pair, reach, len(self.items.alpha))
-        self.at_item[:, : self.pairs] += less
-        own = np.zeros(len(self.items.alpha))
-        own[: self.pairs] = 1 - borrowed(n, item.s)
+        own = np.zeros(size)
+        own[: self.pairs] = 1 - borrowed(item.n, item.s)
         own = own[slots.pair]
         fresh = self.fresh * left
         none = [np.zeros(h.shape[1])] * (len(self.fit.ladder.rungs) - len(sources) - 3)
@@ -328,7 +330,7 @@ class _Scoring:
             return sums(pairs[shown], (below * lost[pairs])[shown], size)
 
         moved = np.zeros((len(earned), size))
-        rate = np.append(self.rates[0], 0.0)[self.cells.slot]
+        rate = np.append(self.rates[0] * self.top_worth, 0.0)[self.cells.slot]
         for number, own in enumerate(earned):
             wide = np.zeros(lists.pairs.shape)
             wide[slots.listed, slots.position] = own
@@ -362,11 +364,11 @@ class _Scoring:
         for loose in scored.loose:
             loose.error[:width] *= fit.unit
         scored.psi = self._influence(part, taken, factor)
-        weight = (
-            factor[:width]
-            + np.repeat(self.theta[:, self.top_position], self.view.count, axis=0)
-            * (self.knows[:, self.top_context])
-        )
+        if self.worth is not None:
+            self.worth.errors(scored, self.items.owner)
+        weight = np.repeat(self.theta[:, self.top_position], self.view.count, axis=0)
+        weight *= self.knows[:, self.top_context] * self.top_worth
+        weight += factor[:width]
         n = self.rungs[0].n
         for name, values in (("weighted", weight * n), ("squared", weight**2 * n)):
             scored.facts[name] = self._sums(self.top_context, values)
@@ -405,25 +407,23 @@ class _Scoring:
         examined = None
         for j in reversed(range(len(self.rungs))):
             rung, used, path = self.rungs[j], self.used[j], self.paths[j]
-            size, cells = len(rung.n), used.shape[1]
-            share = borrowed(rung.n, rung.s)
-            passed_on = factor[:, rung.below]
+            passed_on, finite = factor[:, rung.below], np.isfinite(rung.s)
+            owner = self.batch.pair_context[pair_of(self.rungs[j:])]
             # A rung without rates of its own hides nothing; its examination may matter.
-            finite = np.isfinite(rung.s)
-            slip = np.zeros((len(factor) if finite else self.width, cells))
-            slip[: self.width] = used
-            slip[:, :size] -= passed_on[: len(slip)] * rung.n
-            due, passes, where = np.zeros(cells), np.ones(cells), np.zeros(cells, dtype=np.int64)
-            due[path.cell], due[:size] = path.expected, self.standing.known[j][1]
-            passes[:size] = share
-            where[path.cell] = self.slots.context
-            where[:size] = _owner_of(self.batch, self.rungs, j)
+            slip, due, where = errors_of(
+                rung,
+                path,
+                used,
+                passed_on if finite else passed_on[: self.width],
+                self.standing.known[j][1],
+                self.slots.context,
+                owner,
+            )
             if finite:
-                scored.loose.append(Loose(where, slip * (passes * np.sqrt(due / rung.s))))
+                scored.loose.append(Loose(where, slip * np.sqrt(due / rung.s)))
             if isinstance(rung.exposed, np.ndarray):
-                examined = self._examined(slip[: self.width] * (passes * due), where, path, size)
-            factor = passed_on * share if finite else passed_on
-            factor[: self.width] += used[:, :size] * own_weight(rung.n, rung.s)
+                examined = self._examined(slip[: self.width] * due, where, path, len(rung.n))
+            factor = moved_up(rung, used, passed_on)
         assert examined is not None  # noqa: S101 - one rung is examined
         return factor, examined
 
@@ -501,16 +501,10 @@ def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:
     slots = slots_of(view, depth, by_list=True)
     rates_known = [rate for rate, _ in standing.known]
     rate = _paths(view, fit, standing.uppers, rates_known, standing.items, slots)[0].rate
+    if fit.worth is not None:
+        rate = rate * SlotWorths(view, fit, slots).shown
     theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
     return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
-
-
-def _owner_of(batch: Batch, rungs: list[Rung], j: int) -> Ints:
-    """Shape (G,): the context of each cell of a rung."""
-    at: Any = rungs[j].below
-    for rung in rungs[j + 1 :]:
-        at = rung.below[at]
-    return np.asarray(batch.pair_context[at])
 
 
 def _paths(

@@ -28,7 +28,7 @@ from foreclick.estimate.cells import group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Scored, Totals, View
 from foreclick.estimate.covariance import BOTH
 from foreclick.estimate.estimates import Estimates
-from foreclick.estimate.fitting import fit_prior, known_part, learnt_before
+from foreclick.estimate.fitting import fit_ladders, known_part
 from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimate.sums import Row, least_covered, most_uncovered
@@ -170,6 +170,7 @@ class BatchWork:
         strata: the parts of the answer.
         sampled: which candidates are the frequencies of another log.
         ladders: of each group of targets, the fitted ladder, if it is one.
+        pulls: whether only `Scored.pull` is wanted.
     """
 
     question: Question
@@ -177,6 +178,7 @@ class BatchWork:
     strata: Strata
     sampled: tuple[int, ...]
     ladders: tuple[Prior | None, ...]
+    pulls: bool = False
 
     def __call__(self, batch: Batch) -> BatchResult:
         """What the batch adds to the answer, some contexts at a time if there are many columns."""
@@ -201,6 +203,13 @@ class BatchWork:
             batch = known_part(whole, known)
             known = np.repeat(np.asarray(known.all(axis=1))[:, None], view.count, axis=1)
             view = View.of(batch, q.candidates, view.policies.depth, self.sampled)
+        if self.pulls:
+            pulled = BatchResult(Totals(), np.zeros(0, dtype=np.int64))
+            for number, fit in enumerate(self.ladders):
+                if fit is not None and fit.worth is not None:
+                    scored = score_prior(view, q.groups[number], fit, rows=False)
+                    pulled.totals.more((number, "pull"), np.asarray(scored.pull))
+            return pulled
         part = self.strata.rows(batch)
         totals = Totals(self.strata.count, self._share(batch, part) if parts else None)
         result = BatchResult(totals, np.array([member.shared for member in view.members]))
@@ -446,8 +455,10 @@ def estimate(tally: Tally, question: Question) -> Estimates:
         if isinstance(policy, Observed) and not policy.counted.same(tally)
     )
     strata = Strata.of(batches, question)
-    ladders = _ladders(tally, question)
+    ladders = fit_ladders(tally, question)
     work = BatchWork(replace(question, earlier=None), tally.shape, strata, sampled, ladders)
+    if question.clusters or strata.split:
+        work = _settled(batches, work)
     result: BatchResult | None = None
     for part in batches.map(work, question.workers):
         if result is None:
@@ -459,27 +470,27 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     for number, fit in enumerate(work.ladders):
         if fit is not None and question.clusters:
             result.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
+            if fit.worth is not None:  # of a part, as far as it has the records
+                part = (
+                    result.totals.sums["all", "records"] / result.totals.sums["all", "records"][-1]
+                )
+                more = part[:, None, None] ** 2 * fit.worth.unexplained()
+                result.totals.more((number, "loose"), more)
     priors = [fit for fit in work.ladders if fit is not None]
     return Estimates(question, tally.shape, strata, result, priors)
 
 
-def _ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
-    """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
-    depth, drop = policy_depth(question, tally.shape), question.missing == "drop"
-    fits: list[Prior | None] = []
-    for targets in question.groups:
-        ladder, reward = targets[0].ladder, targets[0].metric.reward
-        if ladder is None:
-            fits.append(None)
-        else:
-            before = question.earlier
-            earlier = None if before is None else learnt_before(before, ladder, reward)
-            fits.append(
-                fit_prior(
-                    tally, ladder, reward, question.candidates, depth, drop=drop, earlier=earlier
-                )
-            )
-    return tuple(fits)
+def _settled(batches: Batches, work: BatchWork) -> BatchWork:
+    """With how what clicks on items are worth, in all contexts, moves the columns."""
+    pulled = Totals()
+    if any(fit is not None and fit.worth for fit in work.ladders):
+        for part in batches.map(replace(work, pulls=True), work.question.workers):
+            pulled.merge(part.totals)
+    ladders = list(work.ladders)
+    for (number, _), pull in pulled.sums.items():
+        fit: Any = ladders[number]
+        ladders[number] = replace(fit, worth=fit.worth.settled(pull))
+    return replace(work, ladders=tuple(ladders))
 
 
 def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, Floats, Floats]:
@@ -489,7 +500,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         The contexts in the order of the log, and shape (X,) each: the records that count, what the
         first candidate is worth there, and what the second is, or else production; times records.
     """
-    (targets,), (ladder,) = question.groups, _ladders(tally, question)
+    (targets,), (ladder,) = question.groups, fit_ladders(tally, question)
     parts = []
     for batch in batches_of(tally):
         view = View.of(batch, question.candidates, policy_depth(question, tally.shape), ())

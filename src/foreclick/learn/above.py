@@ -30,7 +30,7 @@ ALARM = 3.0
 """Standard errors from which on something is taken for real."""
 
 _STEPS, _CLOSE = 8, 1e-3
-_STRENGTHS: Floats = np.exp(np.linspace(0.0, 11.0, 23))
+STRENGTHS: Floats = np.exp(np.linspace(0.0, 11.0, 23))
 
 
 class RowSlots(NamedTuple):
@@ -108,9 +108,9 @@ def upper_strengths(
     for j in range(len(chains[0])):
         entries = [chain[j] for chain in chains]
         below = [x[at.below] * e for x, (at, e) in zip(expected, entries, strict=True)]
-        best, losses = least(lambda j: _loss(entries, below, _STRENGTHS[j]), len(_STRENGTHS))  # noqa: B023
+        best, losses = least(lambda j: _loss(entries, below, STRENGTHS[j]), len(STRENGTHS))  # noqa: B023
         gain = _loss(entries, below, np.inf) - losses[best]
-        s = float(_STRENGTHS[best]) if gain > GAIN else np.inf
+        s = float(STRENGTHS[best]) if gain > GAIN else np.inf
         fitted.append(s)
         expected = [_rate(at, x, s) for (at, _), x in zip(entries, below, strict=True)]
     return tuple(fitted[::-1])

@@ -411,7 +411,7 @@ def least(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float
     return min(seen, key=lambda j: seen[j]), seen
 
 
-def _best(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
+def best_strength(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
     """The number whose logarithm has the least loss, between the points of a grid."""
     at, seen = least(lambda j: loss(_GRID[j]), len(_GRID))
     j = min(max(at, 1), len(_GRID) - 2)
@@ -450,7 +450,9 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
     if not any(part.of.dated for part in parts):
         free = max(1 - spare[0] / spare[1], 0.01) if spare[1] > 0 else 1.0
         return replace(
-            theta, a=_best(_of_counts(c / free, e * m / free)), t=_best(_of_counts(took, due))
+            theta,
+            a=best_strength(of_counts(c / free, e * m / free)),
+            t=best_strength(of_counts(took, due)),
         )
 
     def of_pair(log_a: float) -> float:
@@ -461,7 +463,7 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
         t = np.exp(log_t)
         return loss_of(took, due * (took_all - took + t) / (due_all - due + t))
 
-    return replace(theta, a=_best(of_pair), t=_best(of_context))
+    return replace(theta, a=best_strength(of_pair), t=best_strength(of_context))
 
 
 def loss_of(c: Floats, mean: Floats) -> float:
@@ -470,7 +472,8 @@ def loss_of(c: Floats, mean: Floats) -> float:
     return float(mean.sum() - (c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum())
 
 
-def _of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
+def of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
+    """The loss of a strength by the negative binomial distribution of counts with these means."""
     from scipy.special import gammaln  # noqa: PLC0415 - slow to import
 
     c, mean = c[mean > 0], mean[mean > 0]
@@ -504,6 +507,7 @@ class Prior:
         share: of the contexts that the fit looked at; `few`: of those for strengths and κ.
         distinct: the candidates whose words no one before them has.
         earlier: what records before the log say.
+        worth: what clicks are worth, where the reward that is asked for is earned by clicks alone.
         base: what production alone says; `reacting`: z of its reacting to clicks; `leaking`: of a
             candidate's knowing them.
     """
@@ -525,6 +529,7 @@ class Prior:
     few: float = 1.0
     distinct: tuple[int, ...] = ()
     earlier: Earlier | None = None
+    worth: Any = None
     base: Theta | None = None
     reacting: float = 0.0
     leaking: float = 0.0

@@ -28,7 +28,7 @@ from foreclick.batches import EMPTY, Candidate, CandidateSet, Floats, Ints, batc
 from foreclick.batches.arrays import value_of_each
 from foreclick.estimate.cells import row_credit
 from foreclick.estimate.columns import View
-from foreclick.estimate.fitting import fit_prior
+from foreclick.estimate.fitting import fit_priors
 from foreclick.estimate.prior import score_prior
 from foreclick.estimators import LADDERS
 from foreclick.logs import CONTEXT, ITEM, numbered
@@ -110,7 +110,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     """
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
     ladder = LADDERS["ladder"]
-    fit = fit_prior(tally, ladder, metric.reward, [candidate], depth, drop=False)
+    fit = fit_priors(tally, ladder, [metric.reward], [candidate], depth, drop=False)[metric.reward]
     target = Target(ladder.model, metric, math.inf, ladder)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0
     for batch in batches:

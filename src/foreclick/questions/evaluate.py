@@ -11,6 +11,7 @@ from foreclick import inference
 from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, largest_rewards
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate, Estimates
+from foreclick.estimate.fitting import earned_by_clicks
 from foreclick.estimate.work import estimate
 from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
 from foreclick.learn.above import ALARM
@@ -18,8 +19,16 @@ from foreclick.learn.clusters import clusters_of
 from foreclick.learn.curves import with_curves
 from foreclick.learn.effort import announce_effort
 from foreclick.learn.trend import drift_of
-from foreclick.logs import PERIOD, Shape
-from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any, parse_metric
+from foreclick.logs import PERIOD
+from foreclick.metrics import (
+    CLICKS,
+    USUAL_METRICS,
+    AnyMetric,
+    Metric,
+    first_of,
+    parse_any,
+    parse_metric,
+)
 from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.question import (
@@ -85,8 +94,9 @@ def evaluate(
             "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it: where the two contradict each
-            other, the verdict is that nobody can tell. Of graded rewards (prices) `ip` answers,
-            with the ladder as its check; with `logging=`, estimators that use it. `pbm` learns
+            other, the verdict is that nobody can tell. Of graded rewards that are earned without
+            clicks `ip` answers, with the ladder as its check; with `logging=`, estimators that use
+            it. `pbm` learns
             from the log how much positions are examined; `Weighted("pbm", examination=…)` is told.
             `Weighted("ip", clip=100)` bounds weights by M = 100.
         missing: what contexts without a candidate list count as: "error", "production" (as they
@@ -243,7 +253,7 @@ def make_question(
         policy = min(policies, key=lambda each: each.complete)
         every = estimators is not None
         source = "propensity" if chosen else logging
-        estimators = usual_estimators(shape, policy, source, parts, every=every)
+        estimators = usual_estimators(tally, policy, source, parts, every=every)
     dropping = policies if missing == "drop" else ()
     wanted, notes = with_curves(tally, parse_estimators(estimators), metrics, dropping)
     loggings: list[Logging] = [None] * len(wanted)
@@ -262,7 +272,7 @@ def _is_default(estimators: object) -> bool:
 
 
 def usual_estimators(
-    shape: Shape,
+    tally: Tally,
     policy: Policy,
     logging: Policy | str | None,
     metrics: Sequence[Metric],
@@ -274,17 +284,17 @@ def usual_estimators(
     The ladder answers: of all estimators it was nearest to the truth in every simulated world. `ip`
     checks it, because it assumes least of those that see enough. Where logging probabilities are
     given, or contexts hardly repeat and propensities do, the estimators that use them answer
-    instead. Of graded rewards, such as prices, `ip` answers: a ladder moves the dearest items
-    towards the others, so that its intervals hold the value of a ranking by price too seldom.
+    instead. Of graded rewards that are earned without clicks `ip` answers: a ladder moves the rates
+    of the dearest items towards the others, and its intervals hold a ranking of these too seldom.
     """
-    ladder = "ladder" if policy.complete else "ladder-ip"
-    graded = {name for name in shape.rewards if name not in shape.masks}
+    shape, ladder = tally.shape, "ladder" if policy.complete else "ladder-ip"
+    graded = {m.reward for m in metrics} & {*shape.rewards} - {*shape.masks}
     usual: tuple[str, ...] = (ladder, "ip")
     if isinstance(logging, Policy):
         usual = ("ip", "list")
     elif logging == "propensity":
         usual = ("list",) if shape.propensity == "list" else ("ip",)
-    elif graded & {m.reward for m in metrics}:
+    elif not all(earned_by_clicks(batches_of(tally), reward) for reward in graded):
         usual = ("ip", ladder)
     lists = ("list", "prefix") if policy.complete else ()
     more = (*lists, "ip", "item", "pbm", "rctr") if every else ()
@@ -293,7 +303,13 @@ def usual_estimators(
 
 def prior_notes(tally: Tally, estimates: Estimates) -> list[str]:
     """That production learns from its clicks, and that the rates of items change with time."""
-    notes = []
+    notes = [
+        f"{prior.reward} is also earned without clicks, so the ladder takes it for clicks: what a "
+        "click is worth cannot be learnt by item."
+        for prior in estimates.priors
+        if CLICKS in tally.shape.rewards and prior.worth is None
+        if prior.reward != CLICKS and first_of(prior.reward) is None
+    ]
     for prior in estimates.priors[:1] if estimates.question.clusters else ():
         if prior.reacting > ALARM:
             z = f"z = {prior.reacting:.0f}"

@@ -36,14 +36,14 @@ from foreclick.simulate.worlds import (
 TRAINED_UNTIL = 20
 """The last day whose clicks the candidate "leaky" is trained on; days are numbered from 0."""
 
-ERRORS = {"better": 0.4, "equal": 1.05, "worse": 2.0, "tweak": 0.0, "leaky": 1.05}
+ERRORS = {"better": 0.4, "equal": 1.05, "worse": 2.0, "tweak": 0.0, "leaky": 1.05, "dear": 1.05}
 """The candidates, and the errors of their models as multiples of `Shop.noise`.
 
 "tweak" is production's last model with a quarter of its error taken away; "leaky" has seen clicks
-of the log that it is evaluated on.
+of the log that it is evaluated on; "dear" prefers items with high prices.
 """
 
-_TRAFFIC, _GOODS, _ERRORS, _NIGHTS, _MOODS, _TASTES, _CLICKS, _CANDIDATES, _ARMS = range(9)
+_TRAFFIC, _GOODS, _ERRORS, _NIGHTS, _MOODS, _TASTES, _CLICKS, _CANDIDATES, _ARMS, _WARES = range(10)
 """Purposes of random numbers: each has a stream of its own."""
 
 _PROPERTIES = 16
@@ -75,6 +75,9 @@ class Shop:
         leak: how far "leaky" follows the log's clicks until day 20.
         feedback: how far production's nightly training follows the log's clicks of earlier days.
         taste: the standard deviation of the users' own effects on attraction, with mean 1.
+        prices: the standard deviation of the logarithm of items' prices; with it, the log has
+            orders and revenue; 0 for a shop without.
+        bought: the share of clicks that an item of price 1 is ordered by; 1 for all clicks.
         candidates: names of `ERRORS`.
         test: one of `ERRORS` whose model is tested against production: it is retrained every night
             as production is, and shown to some users; None for no A/B test.
@@ -99,6 +102,8 @@ class Shop:
     leak: float = 0.0
     feedback: float = 0.0
     taste: float = 0.0
+    prices: float = 0.0
+    bought: float = 0.1
     candidates: tuple[str, ...] = ("better", "equal", "worse", "tweak")
     test: str | None = None
     share: float = 0.5
@@ -110,6 +115,7 @@ class Shop:
         right = min(counts) >= 1 and self.positions <= self.pool <= self.catalogue
         right &= min(self.noise, self.nightly, self.leak, self.feedback, self.taste) >= 0
         right &= (self.alien is None or 0 <= self.alien[0] <= 1) and 0 < self.share < 1
+        right &= self.prices >= 0 and 0 < self.bought <= 1
         right &= self.users in {"pbm", "dbn"} and {*self.candidates} <= {*ERRORS}
         if not right or self.test not in {None, *ERRORS} or not 0 <= self.start < self.days:
             raise SimulationError(
@@ -142,6 +148,8 @@ REGIMES: Mapping[str, Shop] = {
     "feedback, dbn": Shop(feedback=0.5, users="dbn"),
     "users differ": Shop(taste=0.5),
     "personal": Shop(records=60_000, queries=600_000, zipf=0.0),
+    "prices": Shop(prices=0.6, candidates=("better", "equal", "worse", "tweak", "dear")),
+    "bids": Shop(prices=0.6, bought=1.0, candidates=("better", "equal", "worse", "tweak", "dear")),
 }
 """Shops by name: the ordinary one, and what may differ in another."""
 
@@ -150,26 +158,29 @@ class ShopLog(NamedTuple):
     """A log, candidates, and what they are worth on the log's own traffic.
 
     Attributes:
-        log: columns query, day, user, items and clicks, and of an A/B test variant, which is null
-            before it; records in the order of days.
+        log: columns query, day, user, items and clicks, of an A/B test variant, which is null
+            before it, and of a shop with prices orders and revenue; records in the order of days.
         candidates: by name, a table of query and items, for every query that occurs.
         expected: by name, shape (K,): the mean of the true click probabilities at each position,
             over all records; "production" is what its users were shown. "control" and "treatment"
             are what all users of the A/B test's days would be shown. Moods of days and tastes of
             users are 1.
+        earned: the same of orders and revenue, by name and reward.
     """
 
     log: pa.Table
     candidates: dict[str, pa.Table]
     expected: dict[str, Floats]
+    earned: dict[tuple[str, str], Floats]
 
     def lift(self, candidate: str, metric: str | Metric, against: str = "production") -> float:
-        """The true lift V(h) / V(production) − 1, for a weighted sum of clicks by position."""
+        """The true lift V(h) / V(production) − 1, for a weighted sum of a reward by position."""
         metric = Metric(metric)
-        if metric.reward != CLICKS:
-            raise MetricError(f"metric {str(metric)!r}: lifts are known of clicks by position.")
+        known = {(name, CLICKS): each for name, each in self.expected.items()} | self.earned
+        if (candidate, metric.reward) not in known:
+            raise MetricError(f"metric {str(metric)!r}: lifts are known of rewards by position.")
         theta = np.array(metric.theta)[: len(self.expected[candidate])]
-        value, shown = (self.expected[name][: len(theta)] for name in (candidate, against))
+        value, shown = (known[name, metric.reward][: len(theta)] for name in (candidate, against))
         return float(theta @ value / (theta @ shown) - 1)
 
 
@@ -180,6 +191,7 @@ class _Goods(NamedTuple):
     known: Floats  # what a perfect model would score
     attraction: Floats
     alien: Booleans
+    wares: dict[str, Floats]  # what a click earns, by reward
 
 
 def draw(shop: Shop, seed: int = 0) -> ShopLog:
@@ -230,6 +242,7 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
     shown = np.empty((shop.records, shop.positions), np.int64)
     clicks = np.empty(shown.shape, np.int8)
     expected = {name: np.zeros(shop.positions) for name in ("production", *ARMS)}
+    earned = {(name, r): np.zeros(shop.positions) for r in goods.wares for name in expected}
     every = np.arange(len(traffic))
     for today in range(shop.days):
         testing = rival is not None and today >= shop.start
@@ -247,9 +260,13 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
                 score += shop.feedback * np.log((clicked + 2) / (0.1 * examined + 2))
             score = np.where(goods.alien & (name == ARMS[0]), -np.inf, score)
             tops.append(_top(score, shop.positions))
-            worth = requests @ world.clicks(every, tops[-1])
-            expected[name] += worth * testing / (day >= shop.start).sum()
-            expected["production"] += worth * (name == ARMS[0]) / shop.records
+            rates = world.clicks(every, tops[-1])
+            tested = testing / (day >= shop.start).sum()
+            for into, per in ((name, tested), ("production", (name == ARMS[0]) / shop.records)):
+                expected[into] += requests @ rates * per
+                for reward, value in goods.wares.items():
+                    there = np.take_along_axis(value, tops[-1], 1)
+                    earned[into, reward] += requests @ (rates * there) * per
         lists = np.stack(tops)[arm[rows], queries]
         shown[rows] = goods.items[queries[:, None], lists]
         clicks[rows] = world.sample(queries, lists, reading, effect[rows])
@@ -272,12 +289,24 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         top = _top(score, shop.positions)
         items = list_column(np.take_along_axis(goods.items, top, 1))
         candidates[name] = pa.table({"query": every, "items": items})
-        expected[name] = traffic @ world.clicks(every, top) / shop.records
+        rates = world.clicks(every, top)
+        expected[name] = traffic @ rates / shop.records
+        for reward, value in goods.wares.items():
+            there = np.take_along_axis(value, top, 1)
+            earned[name, reward] = traffic @ (rates * there) / shop.records
     columns: dict[str, Any] = {"query": query, "day": day, "user": user}
     if rival is not None:
         columns["variant"] = pa.array(np.array(ARMS)[arm], mask=day < shop.start)
-    log = pa.table(columns | {"items": list_column(shown), "clicks": list_column(clicks)})
-    return ShopLog(log, candidates, expected)
+    columns |= {"items": list_column(shown), "clicks": list_column(clicks)}
+    if goods.wares:
+        chance, value = (
+            goods.wares[name][query[:, None], shown // (shop.catalogue // shop.pool)]
+            for name in ("orders", "revenue")
+        )
+        bought = clicks * (stream(seed, _WARES, 1).random(shown.shape) < chance)
+        columns["orders"] = list_column(bought)
+        columns["revenue"] = list_column(bought * value / chance)
+    return ShopLog(pa.table(columns), candidates, expected, earned)
 
 
 def draw_tests(
@@ -313,7 +342,10 @@ def _candidate(shop: Shop, goods: _Goods, name: str, last: Floats, seed: int) ->
     """The scores of a candidate's model, without what it learns from the log."""
     if name == "tweak":
         return np.where(goods.alien, -np.inf, 0.75 * last + 0.25 * goods.known)
-    return _model(shop, goods, ERRORS[name], seed, _CANDIDATES, list(ERRORS).index(name))
+    found = _model(shop, goods, ERRORS[name], seed, _CANDIDATES, list(ERRORS).index(name))
+    if name == "dear" and goods.wares:
+        found += 0.5 * np.log(goods.wares["revenue"] / goods.wares["orders"]) / shop.prices
+    return found
 
 
 def _goods(shop: Shop, queries: int, seed: int) -> _Goods:
@@ -333,7 +365,21 @@ def _goods(shop: Shop, queries: int, seed: int) -> _Goods:
     if shop.alien:
         alien = rng.random(known.shape) < shop.alien[0]
         odds += alien * shop.alien[1]
-    return _Goods(items, known, 1 / (1 + np.exp(-odds)), alien)
+    return _Goods(items, known, 1 / (1 + np.exp(-odds)), alien, _wares(shop, items, seed))
+
+
+def _wares(shop: Shop, items: Integers, seed: int) -> dict[str, Floats]:
+    """What a click earns, shape (Q, pool): fewer orders at high prices, and more of some items."""
+    if not shop.prices:
+        return {}
+    rng = stream(seed, _WARES)
+    price, liked = rng.normal(size=(2, shop.catalogue))
+    price *= shop.prices
+    orders = np.ones(items.shape)
+    if shop.bought < 1:
+        odds = np.log(shop.bought / (1 - shop.bought)) + (0.4 * liked - 0.5 * price)[items]
+        orders = 1 / (1 + np.exp(-odds - 0.3 * rng.normal(size=items.shape)))
+    return {"orders": orders, "revenue": orders * np.exp(price)[items]}
 
 
 def _model(shop: Shop, goods: _Goods, error: float, seed: int, *purpose: int) -> Floats:
