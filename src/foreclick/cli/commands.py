@@ -18,13 +18,18 @@ from foreclick.secrets import masked
 if TYPE_CHECKING:
     from foreclick.results import Result
 
-_EVALUATE = "confidence min_effect guardrails missing estimators logging trained_until replay"
+_EVALUATE = "confidence min_effect guardrails missing estimators logging trained_until"
+_SHARED = f"{LOG} {CANDIDATE} {OUTPUT}"
+_GATE = f"metrics {_EVALUATE} replay format:gate_format"
+_REPORT = "metrics confidence min_effect guardrails missing by title"
+_COMPARE = "metrics confidence missing estimators candidates min_effect"
 _BACKTEST = "metrics ranks block forward estimators"
 _EXPLORE = "min_effect missing share days power confidence"
+_PLAN = f"metrics:one_metric {_EXPLORE}"
 _OPTIMIZE = "pessimism max_change min_shown deterministic"
 
 
-@command("LOG…", "candidate", READING, LOG, CANDIDATE, OUTPUT)
+@command("LOG…", "candidate", READING, _SHARED)
 def check(files: list[str], options: Options) -> Result:
     """What is in a log, and what can be evaluated with it.
 
@@ -39,7 +44,7 @@ def check(files: list[str], options: Options) -> Result:
     return fc.check(_log(options, files))
 
 
-@command("LOG… CANDIDATE", "metrics by", _EVALUATE, LOG, CANDIDATE, OUTPUT)
+@command("LOG… CANDIDATE", "metrics by", _EVALUATE, "replay", _SHARED)
 def evaluate(files: list[str], options: Options) -> Result:
     """How many clicks a candidate would get.
 
@@ -52,14 +57,7 @@ def evaluate(files: list[str], options: Options) -> Result:
     return fc.evaluate(log, candidate, **_with_past(options, f"metrics by {_EVALUATE}"))
 
 
-@command(
-    "LOG… CANDIDATE",
-    f"metrics {_EVALUATE} format:gate_format",
-    LOG,
-    CANDIDATE,
-    "output quiet debug",
-    metrics="clicks@3",
-)
+@command("LOG… CANDIDATE", _GATE, LOG, CANDIDATE, "output quiet debug", metrics="clicks@3")
 def gate(files: list[str], options: Options) -> Result:
     """For pipelines: exit 0 if better, 1 if not, 3 if unknown.
 
@@ -72,13 +70,7 @@ def gate(files: list[str], options: Options) -> Result:
     return evaluate(files, options)
 
 
-@command(
-    "LOG… CANDIDATE -o FILE",
-    "metrics confidence min_effect guardrails missing by title no_backtest replay",
-    LOG,
-    CANDIDATE,
-    OUTPUT,
-)
+@command("LOG… CANDIDATE -o FILE", _REPORT, "no_backtest replay", _SHARED)
 def report(files: list[str], options: Options) -> Result:
     """A page for the meeting that decides on a candidate.
 
@@ -88,20 +80,13 @@ def report(files: list[str], options: Options) -> Result:
     """
     _needed_output(options)
     log, candidate = _log_and_candidate(options, files)
-    arguments = _with_past(options, "metrics by missing confidence min_effect guardrails title")
+    arguments = _with_past(options, _REPORT)
     result = fc.report(log, candidate, backtest=not options.no_backtest, **arguments)
     line = "Command", f"foreclick {shlex.join(map(masked, typed))}"
     return replace(result, made=(*result.made, line))
 
 
-@command(
-    "LOG… --candidate NAME=FILE…",
-    "metrics confidence missing estimators candidates min_effect",
-    LOG,
-    CANDIDATE,
-    OUTPUT,
-    metrics="clicks@3",
-)
+@command("LOG… --candidate NAME=FILE…", _COMPARE, _SHARED, metrics="clicks@3")
 def compare(files: list[str], options: Options) -> Result:
     """Several candidates against each other and against production.
 
@@ -120,26 +105,15 @@ def compare(files: list[str], options: Options) -> Result:
     if twice is not None:
         raise SourceError(f"two candidates are called {twice!r}. Give each a name of its own.")
     arguments = {name: value for name, (value,) in given(options, "metrics estimators").items()}
+    arguments |= given(options, "missing confidence min_effect")
     report_step("Reading the candidates")
     candidates = {name: read_candidate(path, options, files) for name, path in pairs}
     log = _log(options, files)
     report_step("Comparing")
-    return fc.compare(
-        log, candidates, **arguments, **given(options, "missing confidence min_effect")
-    )
+    return fc.compare(log, candidates, **arguments)
 
 
-@command(
-    "LOG… CANDIDATE",
-    "metrics:one_metric",
-    _EXPLORE,
-    LOG,
-    CANDIDATE,
-    OUTPUT,
-    saves=False,
-    metrics="clicks@3",
-    min_effect=0.02,
-)
+@command("LOG… CANDIDATE", _PLAN, _SHARED, saves=False, metrics="clicks@3", min_effect=0.02)
 def explore(files: list[str], options: Options) -> Result:
     """How much traffic, and for how long, to measure a candidate.
 
@@ -223,15 +197,12 @@ def _refuse_several(options: Options, why: str) -> None:
 def _with_past(options: Options, names: str) -> dict[str, Any]:
     """Options of an evaluation, with the errors of past A/B tests if there is a file of them."""
     arguments = given(options, names)
-    arguments.pop("replay", None)
     if options.replay is None:
         return arguments
     tests = fc.read_tally(options.replay)
     test = "experiment" if "experiment" in tests.shape.segments else None
-    metrics = [
-        *arguments.get("metrics", OPTIONS["metrics"].default),
-        *arguments.get("guardrails", ()),
-    ]
+    metrics = [*arguments.get("metrics", OPTIONS["metrics"].default)]
+    metrics += arguments.get("guardrails", ())
     past = fc.replay(tests, experiment=test, metrics=metrics)
     return arguments | {"confidence": fc.Confidence(arguments.get("confidence", 0.95), past=past)}
 
