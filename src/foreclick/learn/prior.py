@@ -50,7 +50,6 @@ LEAST_KNOWN = 1e-3
 _ROUNDS = 60
 _LONGEST = 0.5  # step of a coefficient
 _SAME = 1e-11
-_LEVELS = 6
 
 
 # --- rates given coefficients ---------------------------------------------------------------------
@@ -92,11 +91,16 @@ def rates(
         theta: a and t.
     """
     a, t = theta.a, theta.t
-    level = np.ones(count)
-    for _ in range(_LEVELS):
-        prior_share = 1 / (1 + exposure * expected * level[context] / a)
-        due = sums(context, prior_share * exposure * expected, count)
-        level = (sums(context, prior_share * clicks, count) + t) / (due + t)
+    level, exposed = np.ones(count), exposure * expected
+    for _ in range(_ROUNDS):  # Newton's steps: what is left of clicks falls with the level
+        prior_share = 1 / (1 + exposed * level[context] / a)
+        due = exposed * level[context]
+        left = sums(context, prior_share * (clicks - due), count) + t * (1 - level)
+        fall = sums(context, prior_share**2 * exposed * (1 + clicks / a), count) + t
+        step = np.maximum(left / fall, -0.9 * level)
+        level = level + step
+        if (np.abs(step) <= _SAME * level).all():
+            break
     m = expected * level[context]
     prior_share = 1 / (1 + exposure * m / a)
     alpha = (clicks + a) / (exposure + a / m)
