@@ -19,7 +19,7 @@ from foreclick.estimate.fitting import fit_ladders
 from foreclick.estimate.work import estimate
 from foreclick.estimators import Top
 from foreclick.logs import CONTEXT
-from foreclick.question import Question
+from foreclick.question import Question, policy_depth
 from tests.answers import clipped
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, draw
@@ -170,18 +170,31 @@ def judge_ladder(case: Case) -> int:
     (fit,) = fit_ladders(tally, question)
     truth = rungs.Truth.of(fit)
     by_name = {fc.Metric(measure.spelling).name: measure for measure in measures}
+    depth = policy_depth(question, tally.shape)  # nothing below is looked at
+    shown: dict[Any, dict[Any, float]] = {}
+    for context, lists in case.candidate.items():
+        for items, mass in lists.items():
+            own = shown.setdefault(context, {})
+            own[items[:depth]] = own.get(items[:depth], 0.0) + mass
     for one in found.of_candidate(0):
         measure = by_name[one.metric.name]
-        right = truth.value(records, case.candidate, measure.theta)
+        right = truth.value(records, shown, measure.theta)
         if one.value is None and not one.parts[0].covered:
             continue  # nothing of the candidate was ever shown
         size = max(abs(right), one.production or 0.0)
-        if one.value is None or abs(one.value - right) > 1e-7 * size:
+        within = 1e-7 * size + 1e-15 * max(measure.theta)  # the value is a difference
+        if one.value is None or abs(one.value - right) > within:
             raise Difference(f"{ladder.name} of {measure.spelling}: {one.value} is not {right}")
     split = estimate(tally, replace(question, by=("land",)))
     assert_add_up(split)
     for one, whole in zip(found.of_candidate(0), split.of_candidate(0, whole=True), strict=True):
-        if not (one.value is whole.value or math.isclose(one.value, whole.value, rel_tol=SAME)):  # type: ignore[arg-type]
+        same = one.value is whole.value or math.isclose(
+            one.value,  # type: ignore[arg-type]
+            whole.value,  # type: ignore[arg-type]
+            rel_tol=SAME,
+            abs_tol=1e-300,
+        )
+        if not same:
             raise Difference(f"by land, {ladder.name} of {one.metric}: {one.value}, {whole.value}")
     return len(metrics)
 

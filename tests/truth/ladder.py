@@ -30,7 +30,7 @@ from tests.truth.oracle import Policy, Record
 
 FINE = {"list": ("list", "prefix"), "ip": ()}
 LEVEL = ("level",)
-LEVELS = 6
+LEVELS = 30
 NORMAL = NormalDist()
 Lists = Mapping[tuple[Any, ...], float]
 

@@ -428,7 +428,7 @@ def _levels_note(
             f"{subject} no estimator predicted better than 'nothing changes' ({_STEADY}, RMSE "
             f"{of_steady}); the nearest was {named(best)}, {written}."
         )
-    less = format_value("share", 1 - rmse(best) / rmse(second))
+    less = format_value("share", 1 - rmse(best) / rmse(second) if rmse(second) else 0.0)
     won = (
         f"{subject} {named(best)} predicted best, RMSE {written}, {less} below {named(second)} "
         f"({of_second})"
