@@ -173,9 +173,9 @@ def judge_ladder(case: Case) -> int:
     depth = policy_depth(question, tally.shape)  # nothing below is looked at
     shown: dict[Any, dict[Any, float]] = {}
     for context, lists in case.candidate.items():
-        for items, mass in lists.items():
+        for listed, mass in lists.items():
             own = shown.setdefault(context, {})
-            own[items[:depth]] = own.get(items[:depth], 0.0) + mass
+            own[listed[:depth]] = own.get(listed[:depth], 0.0) + mass
     for one in found.of_candidate(0):
         measure = by_name[one.metric.name]
         right = truth.value(records, shown, measure.theta)
