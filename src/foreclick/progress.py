@@ -153,22 +153,27 @@ def _bar() -> Iterator[Progress]:
     """A line on a terminal that changes: a spinner, the step, a bar where the share is known."""
     # Rich takes long to import, and most runs have no terminal.
     from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
     from rich.progress_bar import ProgressBar  # noqa: PLC0415
+    from rich.spinner import Spinner  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    with Console(stderr=True).status("") as status:
+    spinner = Spinner("dots", style="status.spinner")
+    with Live(
+        spinner, console=Console(stderr=True), refresh_per_second=12.5, transient=True
+    ) as live:
+
+        def write(step: str) -> None:
+            spinner.update(text=Text(f"{step} …"))
+            live.refresh()  # so that a short step is seen, too
 
         def draw(step: str, share: float, left: str) -> None:
             grid = Table.grid(padding=(0, 1))
             grid.add_row(Text(step), ProgressBar(1, share, 24), f"{share:4.0%}", left)
-            status.update(grid)
+            spinner.update(text=grid)
 
-        yield Progress(
-            lambda step: status.update(Text(f"{step} …")),
-            draw,
-            announce=lambda line: status.console.print(Text(line)),
-        )
+        yield Progress(write, draw, announce=lambda line: live.console.print(Text(line)))
 
 
 def _lines() -> Progress:

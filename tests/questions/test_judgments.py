@@ -60,7 +60,7 @@ def by_loops(tally, rows, max_error=1.0, tail=0.025):
         for context in asked:
             mine = [pair for pair in counts if pair[0] == context]
             level = 1.0
-            for _ in range(6):
+            for _ in range(1000):  # until it is solved
                 lean = {p: 1 / (1 + counts[p][2] * due[p] * level / theta.a) for p in mine}
                 clicks = sum(lean[p] * counts[p][3] for p in mine)
                 exposed = sum(lean[p] * counts[p][2] * due[p] for p in mine)

@@ -166,9 +166,9 @@ def replay(files: list[str], options: Options) -> Result:
 
 
 def _log(options: Options, files: list[str]) -> fc.Log | fc.Tally:
+    report_step("Reading the log")
     from foreclick.cli.inputs import read_log
 
-    report_step("Reading the log")
     return read_log(options, files)
 
 
