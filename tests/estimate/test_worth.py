@@ -17,7 +17,7 @@ from foreclick.estimate.fitting import earned_by_clicks, fit_priors
 from foreclick.estimate.ladder import examined
 from foreclick.estimate.prior import score_prior
 from foreclick.estimate.worth import with_worth
-from foreclick.learn import worth
+from foreclick.learn import shrinkage, worth
 from foreclick.learn.prior import Theta
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -123,7 +123,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
     monkeypatch.setattr(on_batch, "mean_and_noise", lambda *_: (mean, 8.0))
     monkeypatch.setattr(on_batch, "_strengths", lambda *_: strengths)
     monkeypatch.setattr(on_batch, "_by_position", lambda *_: (slope, 0.01))
-    monkeypatch.setattr(on_batch, "MOST_OWN", 0.0)
+    monkeypatch.setattr(shrinkage, "MOST_OWN", 0.0)
     monkeypatch.setattr(worth, "_strengths", lambda *o: Theta(o[5].beta, o[5].p, 8.0 * 4, 8.0 * 3))
     view = View.of(batch, [candidate], 6, ())
     base = fit_priors(fc.tally(log), fc.Ladder(), ["clicks"], [candidate], 6, drop=False)["clicks"]
@@ -133,7 +133,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
         fit = with_worth(base, "orders", [(view.batch, *examined(view, base))])
         pull = score_prior(view, [target], fit, rows=False).pull
         assert pull is not None
-        return score_prior(view, [target], replace(fit, worth=fit.worth.settled(pull)), rows=True)
+        return score_prior(view, [target], replace(fit, worth=fit.worth.with_pull(pull)), rows=True)
 
     before = asked(view)
     reward, told, right = batch.rewards["orders"], [], []

@@ -182,6 +182,13 @@ class Batch:
                 value.forget()
         self.cache.clear()
 
+    def reward_table(self, name: str) -> Floats:
+        """Shape (R, K): a reward of every slot of the rows."""
+        row, position, value = self.reward(name)
+        table = np.zeros((len(self.n), self.depth))
+        table[row, position] = value
+        return table
+
     def reward(self, name: str) -> Reward:
         """A reward of the log, or the first clicks that a metric of these weighs."""
         source = first_of(name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,10 @@ def draws_by_content(
     each = [
         (
             batch.cached(("signature", reward), partial(_signatures, batch, reward)),
-            _shown_hashes(batch, reward, *members),
+            _shown_hashes(batch, reward, members),
             batch.context_n > 0,
         )
-        for batch, *members in zip(batches, *([candidates] if candidates else []), strict=True)
+        for batch, members in zip(batches, candidates or repeat(()), strict=False)
     ]
     signatures, shown, used = (np.concatenate(column) for column in zip(*each, strict=True))
     some = np.flatnonzero(used)
@@ -119,7 +120,7 @@ def _item_hashes(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (P + 1,) n
     return batch.cached(("item hashes", reward), make)
 
 
-def _shown_hashes(batch: Batch, reward: str, members: Sequence[Candidate] = ()) -> Any:  # noqa: ANN401
+def _shown_hashes(batch: Batch, reward: str, members: Sequence[Candidate]) -> Any:  # noqa: ANN401
     """Shape (X,): a hash of what candidates show in each context; 0 without candidates."""
     total = np.zeros(batch.context_count, dtype=np.uint64)
     for member in members:

@@ -239,9 +239,7 @@ def decode(batch: Batch, shape: Shape, codebook: Codebook, schema: pa.Schema) ->
         at = pa.array(batch.pair_item[lists[:, k]], mask=~there[:, k])
         columns[name] = batch.items.take(at)
     for reward in shape.rewards:
-        row, position, value = batch.rewards[reward]
-        values = np.zeros((len(batch.n), batch.depth))
-        values[row, position] = value
+        values = batch.reward_table(reward)
         for k, name in enumerate(shape.reward(reward)):
             columns[name] = pa.array(values[:, k], mask=~there[:, k])
     if batch.propensity is not None:

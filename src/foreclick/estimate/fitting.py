@@ -45,7 +45,6 @@ from foreclick.learn.above import (
 from foreclick.learn.overlap import alike
 from foreclick.learn.prior import RIDGE, Earlier, Pairs, Prior, Theta, inverse_of, solved, strengths
 from foreclick.learn.words import expected_rates, production_expects
-from foreclick.learn.worth import clicks_earn
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel
@@ -150,7 +149,9 @@ def earned_by_clicks(batches: Batches, reward: str) -> bool:
         return False
     key = "earned by clicks", reward
     if key not in batches.cache:
-        batches.cache[key] = all(clicks_earn(batch, reward) for batch in batches)
+        batches.cache[key] = not any(
+            np.any(batch.reward_table(reward)[batch.reward_table(CLICKS) == 0]) for batch in batches
+        )
     return bool(batches.cache[key])
 
 

@@ -52,12 +52,9 @@ from foreclick.estimate.ladder import (
 from foreclick.estimate.worth import SlotWorths
 from foreclick.learn.overlap import below
 from foreclick.learn.prior import Pairs, Prior, Rates, rates
-from foreclick.learn.shrinkage import FEWEST, borrowed, readers, stop_slope
+from foreclick.learn.shrinkage import FEWEST, borrowed, leverage_factor, readers, stop_slope
 from foreclick.learn.words import Words, by_row, expected_rates, powers, production_words
 from foreclick.question import Target
-
-MOST_OWN = 0.9
-"""Of the exposure of a pair, a day has no more than this by itself."""
 
 NEW_SD = 0.2
 """The standard deviation of the logarithm of what items that were never shown are worth."""
@@ -481,8 +478,7 @@ class _Scoring:
         if fit.dated:
             r, pair = part.rates(fit.theta), of.pair
             own = part.turn_e(fit.theta) / (r.exposure + fit.theta.a / r.m)[pair]
-            more = 1 / np.sqrt(1 - np.minimum(own, MOST_OWN))
-            left[rows] *= np.append(more, 1.0)[turn]
+            left[rows] *= np.append(leverage_factor(own), 1.0)[turn]
         psi = by_row(left, slot, factor.T)
         psi[:width] += ratio(self.difference, batch.context_n)[:, batch.row_context]
         _, passed = fit_exposure(batch, fit)

@@ -458,7 +458,7 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     ladders = fit_ladders(tally, question)
     work = BatchWork(replace(question, earlier=None), tally.shape, strata, sampled, ladders)
     if question.clusters or strata.split:
-        work = _settled(batches, work)
+        work = _with_pulls(batches, work)
     result: BatchResult | None = None
     for part in batches.map(work, question.workers):
         if result is None:
@@ -471,16 +471,15 @@ def estimate(tally: Tally, question: Question) -> Estimates:
         if fit is not None and question.clusters:
             result.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
             if fit.worth is not None:  # of a part, as far as it has the records
-                part = (
-                    result.totals.sums["all", "records"] / result.totals.sums["all", "records"][-1]
-                )
-                more = part[:, None, None] ** 2 * fit.worth.unexplained()
+                records = result.totals.sums["all", "records"]
+                share = (records / records[-1])[:, None, None]
+                more = share**2 * fit.worth.unexplained()
                 result.totals.more((number, "loose"), more)
     priors = [fit for fit in work.ladders if fit is not None]
     return Estimates(question, tally.shape, strata, result, priors)
 
 
-def _settled(batches: Batches, work: BatchWork) -> BatchWork:
+def _with_pulls(batches: Batches, work: BatchWork) -> BatchWork:
     """With how what clicks on items are worth, in all contexts, moves the columns."""
     pulled = Totals()
     if any(fit is not None and fit.worth for fit in work.ladders):
@@ -489,7 +488,7 @@ def _settled(batches: Batches, work: BatchWork) -> BatchWork:
     ladders = list(work.ladders)
     for (number, _), pull in pulled.sums.items():
         fit: Any = ladders[number]
-        ladders[number] = replace(fit, worth=fit.worth.settled(pull))
+        ladders[number] = replace(fit, worth=fit.worth.with_pull(pull))
     return replace(work, ladders=tuple(ladders))
 
 

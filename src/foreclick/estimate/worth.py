@@ -36,11 +36,9 @@ from foreclick.estimate.ladder import (
 )
 from foreclick.learn.above import GAIN, STRENGTHS
 from foreclick.learn.prior import Prior, least
+from foreclick.learn.shrinkage import leverage_factor
 from foreclick.learn.worth import Worth, clicked, learn_worth, mean_and_noise
 from foreclick.metrics import CLICKS
-
-MOST_OWN = 0.9
-"""Of what the worth of a click on a pair rests on, a day has no more than this by itself."""
 
 SHRUNK = 0.2
 """How far what a change owes to the expected worth of clicks may be off: it comes out too small."""
@@ -223,7 +221,7 @@ class SlotWorths:
         batch, worth, pairs, count = self.batch, self.worth, self.pairs, self.batch.context_count
         error, moves = worth.errors(pairs, self.by_pair * pairs.w)
         loose, moves = [Loose(owner, error)], moves[:, : batch.pair_count]
-        expected = pairs.lean * (worth.theta.t * worth.level / worth.due)[pairs.item]
+        expected = pairs.prior_share * (worth.theta.t * worth.level / worth.due)[pairs.item]
         shared = [SHRUNK * group_sums(owner, self.by_pair * ((pairs.w - 1) * expected), count)]
         for j in reversed(range(len(self.rungs))):
             rung, taken, path = self.rungs[j], self.used[j], self.paths[j]
@@ -262,5 +260,5 @@ class SlotWorths:
         own = sums(entry, at.c * batch.n[at.row], len(entries))[entry] / self.pairs.weight[at.pair]
         cell = self.cells.slot[batch.row_list[at.row], at.position]
         left = at.r / (worth.mean or 1.0) - at.c * self.known[0][0][cell]
-        left *= (1 - np.minimum(own, MOST_OWN)) ** -0.5
+        left *= leverage_factor(own)
         return np.stack([sums(at.row, left * each[cell], len(batch.n)) for each in moves])

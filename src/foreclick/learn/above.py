@@ -56,15 +56,12 @@ def row_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Row
     of, batch = part.of, part.of.batch
     k = batch.depth
     row, position = np.nonzero(of.cell < len(of.turn))
-    earned = batch.reward(reward)
-    clicks = np.zeros((len(batch.n), k))
-    clicks[earned.row, earned.position] = earned.value / unit
-    n = batch.n[row]
+    n, clicks = batch.n[row], batch.reward_table(reward)[row, position] / unit
     finer: list[Ints] = []
     if prefix is not None:
         listed = batch.row_list[row].astype(np.int64) * k + position
         finer = [prefix[listed].astype(np.int64), listed]
-    return RowSlots(row, position, of.cell[row, position], finer, n, n * clicks[row, position])
+    return RowSlots(row, position, of.cell[row, position], finer, n, n * clicks)
 
 
 # --- strengths ------------------------------------------------------------------------------------

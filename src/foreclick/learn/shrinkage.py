@@ -16,6 +16,9 @@ import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
 
+MOST_OWN = 0.9
+"""Of what a cell rests on, a day has no more than this by itself."""
+
 FEWEST = 0.02
 """At least this share of readers goes on below an item, so that no examination is 0."""
 
@@ -28,6 +31,11 @@ def borrowed(n: Floats, s: Floats | float) -> Floats:
 def own_weight(n: Floats, s: Floats | float) -> Floats:
     """How far one click of a cell moves its rate: 1 / (n + s)."""
     return np.zeros_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(1 / (n + s))
+
+
+def leverage_factor(own: Floats) -> Floats:
+    """1 / √(1 − h), which undoes that a day with the share h of a cell has made itself expected."""
+    return np.asarray(1 / np.sqrt(1 - np.minimum(own, MOST_OWN)))
 
 
 def climb(

@@ -38,7 +38,7 @@ class Worths(NamedTuple):
         item: Shape (Q,): the number of the item.
         x: Shape (Q, F): 1, and how much more candidates have it examined.
         clicks: Shape (Q,): C.
-        m, lean: Shape (Q,): what is expected, and the share of ŵ that it is.
+        m, prior_share: Shape (Q,): what is expected, and the share of ŵ that it is.
         weight: Shape (Q,): C + φ b / m.
         w: Shape (Q,): ŵ.
     """
@@ -47,7 +47,7 @@ class Worths(NamedTuple):
     x: Floats
     clicks: Floats
     m: Floats
-    lean: Floats
+    prior_share: Floats
     weight: Floats
     w: Floats
 
@@ -108,11 +108,11 @@ class Worth:
 
     def pulled(self, at: Worths, by_log: Floats) -> Floats:
         """Shape (E, I + F): how log L and γ move columns, which log ŵ moves by so much."""
-        leans = by_log * at.lean
+        leans = by_log * at.prior_share
         by_item = np.stack([sums(at.item, own, len(self.items)) for own in leans])
         return np.hstack([by_item, leans @ at.x])
 
-    def settled(self, pulled: Floats) -> Worth:
+    def with_pull(self, pulled: Floats) -> Worth:
         """With the sums of `pulled` over the log."""
         pull, by_beta = np.split(pulled, [len(self.items)], axis=1)
         return replace(self, pull=pull, by_score=(by_beta - pull @ self.centre) @ self.inverse)
@@ -122,8 +122,8 @@ class Worth:
         further = (self.pull / self.due)[:, at.item]
         further += self.by_score @ (at.x - self.centre[at.item]).T
         by_worth, spread = by_log / at.w, np.sqrt(self.noise / self.theta.a)
-        error = (by_worth - further * at.clicks) * (at.lean * at.m * spread)
-        return error, by_worth / at.weight + further * at.lean
+        error = (by_worth - further * at.clicks) * (at.prior_share * at.m * spread)
+        return error, by_worth / at.weight + further * at.prior_share
 
     def unexplained(self) -> Floats:
         """Shape (E, E): the covariance that no record shows of what items and γ are off by."""
@@ -160,22 +160,12 @@ class Clicked(NamedTuple):
 
 def clicked(batch: Batch, reward: str) -> Clicked:
     """The clicks of a batch, and what they earned."""
-    clicks, earned = batch.reward(CLICKS), batch.reward(reward)
-    values = np.zeros((len(batch.n), batch.depth))
-    values[earned.row, earned.position] = earned.value
+    clicks = batch.reward(CLICKS)
     some = clicks.value > 0
     row, position = clicks.row[some].astype(np.int64), clicks.position[some].astype(np.int64)
     pair = batch.lists[batch.row_list[row], position].astype(np.int64)
-    return Clicked(row, position, pair, clicks.value[some], values[row, position])
-
-
-def clicks_earn(batch: Batch, reward: str) -> bool:
-    """Whether nothing but clicks earns a reward."""
-    earned = batch.reward(reward)
-    clicks = np.zeros((len(batch.n), batch.depth))
-    row, position, value = batch.reward(CLICKS)
-    clicks[row, position] = value
-    return not bool(np.any(earned.value[clicks[earned.row, earned.position] == 0]))
+    earned = batch.reward_table(reward)[row, position]
+    return Clicked(row, position, pair, clicks.value[some], earned)
 
 
 def mean_and_noise(reward: str, batches: Sequence[Batch]) -> tuple[float, float]:
