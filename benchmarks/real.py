@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from experiments import datasets
-from foreclick.questions.backtest import Backtest
+from foreclick.estimate.holdout import Protocol
+from foreclick.questions.backtest import Backtest, backtest_by
 from tests.answers import clipped
 
 LADDERS = ["ladder", "ladder-ip"]
@@ -53,19 +54,15 @@ def one_list_at_a_time(data: Path) -> Backtest:
     shown = [" ".join(map(str, items)) for items in table["items"].to_pylist()]
     table = table.append_column("shown", pa.array(shown))
     log = fc.read_log(table, context="query", period="shown")
-    return fc.backtest(log, metrics=METRICS, estimators=clipped(BY, CLIPS), min_held=SHOWN_AT_LEAST)
+    protocol = Protocol({}, min_held=SHOWN_AT_LEAST)
+    return backtest_by(protocol, log, METRICS, clipped(BY, CLIPS))
 
 
 def one_day_at_a_time(data: Path) -> Backtest:
     """Naver's log, days 21 to 82; a query on a day counts by its records."""
     _, later = fc.tally(naver(data)).split(20)
     days, _ = later.split(82)
-    return fc.backtest(
-        days,
-        metrics=METRICS,
-        estimators=clipped(BY, CLIPS),
-        weight="records",
-    )
+    return backtest_by(Protocol({}, weight="records"), days, METRICS, clipped(BY, CLIPS))
 
 
 def show(title: str, result: Backtest) -> None:

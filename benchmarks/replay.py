@@ -1,9 +1,9 @@
 """`replay` on simulated A/B tests, beside the truth. `make replay`.
 
 Each test is a shop of its own (`foreclick.simulate.shop`): half of its users are shown another
-model. In half of the tests that model is as good as production ("equal"), in the others better,
-worse, or production's own with a part of its error taken away. In half of them both models are
-retrained every night on the clicks of their own users (feedback).
+model. In half of the tests that model is about as good as production ("similar"), in the others
+better, worse, or production's own with a part of its error taken away. In half of them both models
+are retrained every night on the clicks of their own users (feedback).
 
     python -m benchmarks.replay                                # 60 tests, 200,000 lists an arm
     python -m benchmarks.replay --records 100000 --forward     # in an eighth of the time
@@ -50,7 +50,7 @@ WORLDS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 def shop_of(number: int, records: int, world: str) -> Shop:
     """The shop of a test: the models in turn, with and without feedback."""
-    model = ("equal", ("better", "worse", "tweak")[number // 4 % 3])[number % 2]
+    model = ("similar", ("better", "worse", "tweak")[number // 4 % 3])[number % 2]
     feedback = 0.5 if world == "pooled" or (number // 2 % 2 and world == "shop") else 0.0
     return Shop(records=records, test=model, feedback=feedback, candidates=(), **WORLDS[world][0])
 

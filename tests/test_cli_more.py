@@ -111,7 +111,7 @@ def test_the_demo_runs_what_it_prints(capsys, monkeypatch):
     out = capsys.readouterr().out
     for _, words in small:
         assert f"$ foreclick {words.format(chr(39) + 'my demo' + chr(39))}" in out
-    files = {f"{name}.parquet" for name in ("log", "tally", "better", "equal", "worse", "tests")}
+    files = {f"{name}.parquet" for name in ("log", "tally", "better", "similar", "worse", "tests")}
     assert {file.name for file in Path("my demo").iterdir()} == files
     assert "Try next" in out
 
@@ -219,8 +219,6 @@ def test_contexts_are_ordered_by_traffic_with_their_items():
         ("a", [2, 1, 3]),
         ("c", [9]),
     ]
-    with pytest.raises(fc.errors.OptionError, match="most=0"):
-        fc.contexts(shown, most=0)
     log = fc.simulate.yandex_like(records=2000, queries=20).sample()
     tally = fc.tally(fc.read_log(log, context="query"))
     assert fc.contexts(in_batches(tally, 50)).lists.equals(fc.contexts(tally).lists)

@@ -251,7 +251,6 @@ MISTAKES: dict[str, Mistake] = {
     "curves of another reward": ask(fc.examination, reward="sales"),
     "curves by another segment": ask(fc.examination, by="shop"),
     "judgments with too few positions": ask(fc.judgments, examination=[1.0]),
-    "judgments with an error of 0": ask(fc.judgments, max_error=0),
     "a replay of one arm": do(fc.replay, ARMS),
     "a replay without its column": ask(fc.replay),
     "a control that is no arm": do(

@@ -35,7 +35,7 @@ def replayed() -> Replay:
     """Twelve A/B tests of simulated shops."""
     found = []
     for number in range(12):
-        model = ("better", "equal", "worse", "tweak")[number % 4]
+        model = ("better", "similar", "worse", "tweak")[number % 4]
         drawn = shop.draw(shop.Shop(60_000, 1_000, days=14, test=model, candidates=()), number)
         log = fc.read_log(drawn.log, **docs_files.ROLES, segments="variant")
         found.append(fc.replay(log, metrics="clicks@3"))

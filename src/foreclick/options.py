@@ -186,8 +186,6 @@ OPTIONS: dict[str, Option] = {
     ),
     "depth": Option(whole(1, "the number of positions", optional=True)),
     "half_life": Option(rules.above("a number of days or steps", "30", optional=True)),
-    "max_error": Option(rules.above("a number of grades", "1")),
-    "min_held": Option(rules.from_zero("a number of records")),
     # Candidates.
     "score": Option(column, "items are ranked by it; by default called score"),
     "k": Option(

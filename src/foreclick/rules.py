@@ -14,6 +14,7 @@ from foreclick.errors import OptionError
 from foreclick.words import did_you_mean, one_of
 
 _PER_CENT = 100
+_SEVERAL = 2  # per cent: 1.5 is rather a share that is too large
 
 
 class ValueRule:
@@ -86,7 +87,7 @@ class Number(ValueRule):
             return ""
         if isinstance(value, bool) or not (text or self.share):
             return ""
-        meant = number / _PER_CENT if per_cent or (self.share and number > 1) else number
+        meant = number / _PER_CENT if per_cent or (self.share and number >= _SEVERAL) else number
         if not self.fits(meant) or (self.whole and not meant.is_integer()):
             return ""
         return f" Did you mean {int(meant) if self.whole else f'{meant:g}'}?"

@@ -16,10 +16,12 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, ModelError
 from foreclick.estimate.fitting import fit_ladders
+from foreclick.estimate.holdout import Protocol
 from foreclick.estimate.work import estimate
 from foreclick.estimators import Top
 from foreclick.logs import CONTEXT
 from foreclick.question import Question, policy_depth
+from foreclick.questions.backtest import backtest_by
 from tests.answers import clipped
 from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, draw
@@ -89,12 +91,11 @@ def judge_backtest(case: Case) -> int:
         refusals.add(BacktestError)
     found = answered(
         refusals,
-        lambda: fc.backtest(
+        lambda: backtest_by(
+            Protocol({}, forward, weight="records" if by_records else "pairs"),
             tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times),
             metrics=[fc.Metric(measure.spelling) for measure in case.measures],
             estimators=clipped([told(model) for model in case.models], list(case.clips)),
-            forward=forward,
-            weight="records" if by_records else "pairs",
             **how,
         ).to_dicts(),
     )

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import foreclick as fc
+from foreclick.estimate.holdout import Protocol
+from foreclick.questions.backtest import backtest_by
 from tests.answers import clipped
 from tests.drawn import Draw
 from tests.goldens import logs
@@ -252,13 +254,20 @@ def _changed(about: About, number: int) -> Iterator[Question]:
     )
     yield about.asked("optimize", fc.optimize, **best[number])
     weighted = {"estimators": ["ip", "item", "pbm"], **CLICKS, **backtests[number]}
-    yield about.asked("backtest otherwise", fc.backtest, **weighted)
+    yield about.asked("backtest otherwise", _backtest, **weighted)
     yield about.asked("examination otherwise", fc.examination, **curves[number])
     yield about.asked("explore", fc.explore, "ranking", **plans[number], **CLICKS)
     look = (fc.check, fc.contexts, fc.judgments)[number % 3]
     yield about.asked(look.__name__, look)
     if number == 0:
         yield about.asked("report", fc.report, "ranking", **CLICKS)
+
+
+def _backtest(log: Any, **options: Any) -> Any:  # noqa: ANN401 - of a protocol, and of the verb
+    protocol = {name: options.pop(name) for name in ("weight", "min_held") if name in options}
+    if not protocol:
+        return fc.backtest(log, **options)
+    return backtest_by(Protocol({}, **protocol), log, **options)
 
 
 # --- the shop -------------------------------------------------------------------------------------
@@ -273,11 +282,13 @@ def _shop() -> Iterator[Question]:
         yield about.evaluate("tweak weighted", "tweak", estimators=WEIGHTED, **both)
         bounded = clipped(["ip", "item", "pbm"], 10)
         yield about.evaluate("worse", "worse", estimators=bounded, **both)
-        yield about.evaluate("equal first clicks", "equal", metrics="success@3", estimators="ip")
-        three = ("better", "equal", "worse")
+        yield about.evaluate(
+            "similar first clicks", "similar", metrics="success@3", estimators="ip"
+        )
+        three = ("better", "similar", "worse")
         yield about.compare("by ladder", *three, estimators="ladder", **CLICKS)
         yield about.compare("by pbm", "better", "tweak", estimators="pbm", **CLICKS)
-        yield about.asked("support", fc.support, "equal", **both)
+        yield about.asked("support", fc.support, "similar", **both)
         several = ["ip", "item", "pbm", "rctr"]
         yield about.asked("backtest", fc.backtest, estimators=several, **CLICKS)
         yield about.asked("examination", fc.examination)

@@ -12,8 +12,10 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
+from foreclick.estimate.holdout import Protocol
 from foreclick.inference import excess
 from foreclick.learn.trend import drift_of
+from foreclick.questions.backtest import backtest_by
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -184,9 +186,10 @@ class TestMeanError:
     """What a verdict allows for: the mean over a period's traffic, not that of single contexts."""
 
     def test_of_one_context_is_the_error_of_periods_beyond_the_noise(self):
-        result = backtest(read(range(1, 9), per_day=40, seed=2), weight="records")
+        log = read(range(1, 9), per_day=40, seed=2)
+        result = backtest_by(Protocol({}, weight="records"), log, "clicks@2", ["ip", "rctr"])
         for row in result:
-            mine = [r for r in result.periods if r["estimator"] == row["estimator"]]
+            mine = [r for r in result.periods or () if r["estimator"] == row["estimator"]]
             n = np.array([r["records"] for r in mine])
             beyond = n @ [r["bias"] ** 2 - r["floor"] ** 2 for r in mine] / n.sum()
             assert row["mean_error"] == pytest.approx(math.sqrt(max(beyond, 0.0)), rel=1e-9)

@@ -34,7 +34,7 @@ def log(seed=0, records=900, contexts=3, items=5, rate=0.4):
     return rows
 
 
-def by_loops(tally, rows, max_error=1.0, tail=0.025):
+def by_loops(tally, rows, tail=0.025):
     """The same by loops over pairs, given what the log says of production's places."""
     batches = batches_of(tally)
     fit = production_prior(batches, fc.Ladder(examination=CURVE), "clicks")
@@ -89,7 +89,7 @@ def by_loops(tally, rows, max_error=1.0, tail=0.025):
         mine = {i: found[c, i] for c, i in sorted(found) if c == context}
         best = max(mine.values(), key=lambda row: row[1])
         for row in mine.values():
-            if (row[2] - row[1]) / 2 <= max_error * best[0] / 3:
+            if (row[2] - row[1]) / 2 <= best[0] / 3:
                 row[6] = math.floor(min(3 * row[0] / best[0], 3) + 0.5)
     return found
 
@@ -99,12 +99,11 @@ def rows_of(found):
 
 
 class TestRates:
-    @pytest.mark.parametrize("max_error", [0.3, 1.0, 2.0])
-    def test_are_those_of_loops(self, max_error):
+    def test_are_those_of_loops(self):
         rows = log(records=3000)
         tally = fc.tally(fc.read_log(rows))
-        found = rows_of(fc.judgments(tally, examination=CURVE, max_error=max_error).items)
-        expected = by_loops(tally, rows, max_error=max_error)
+        found = rows_of(fc.judgments(tally, examination=CURVE).items)
+        expected = by_loops(tally, rows)
         assert found.keys() == expected.keys()
         for pair, row in expected.items():
             assert found[pair] == pytest.approx(row, rel=1e-3), pair

@@ -139,7 +139,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     log, candidate = shop()
     page = options.out / "shop.html"
-    fc.report(log, candidate, title="Shop search: by click rate", by="device").save(page)
+    fc.report(log, candidate, by="device").save(page, title="Shop search: by click rate")
     print(f"{page}: {page.stat().st_size:,} bytes")  # noqa: T201
     if tools():
         done = photograph(page)

@@ -51,12 +51,12 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def report():
-    return made(log_of(ROWS), CANDIDATE, title="A new ranker", by="period")
+    return made(log_of(ROWS), CANDIDATE, by="period")
 
 
 @pytest.fixture(scope="module")
 def page(report):
-    return report.page()
+    return report.page("A new ranker")
 
 
 def test_it_has_all_sections_under_real_headings(page):
@@ -152,9 +152,8 @@ def hostile_report() -> fc.Report:
         "items": [[HOSTILE[i] for i in items] for items in CANDIDATE["items"]],
     }
     log = log_of(named, segments=["device"])
-    options = {"title": HOSTILE[3], "by": "device", "backtest": False}
-    report: fc.Report = made(log, candidate, **options)
-    return replace(report, made=(*report.made, ("Command", HOSTILE[0])))
+    report: fc.Report = made(log, candidate, by="device", backtest=False)
+    return replace(report, title=HOSTILE[3], made=(*report.made, ("Command", HOSTILE[0])))
 
 
 def test_what_comes_from_data_is_escaped():
@@ -221,5 +220,5 @@ def test_any_evaluation_has_a_page(options):
 def test_a_notebook_shows_it_in_a_frame_of_its_own(report, page):
     frame = Page(report._repr_html_())
     assert frame.tags == ["iframe"]
-    assert frame.values("srcdoc") == [page]
+    assert frame.values("srcdoc") == [page.replace("A new ranker", "Candidate ranking")]
     assert frame.values("sandbox") == [""]

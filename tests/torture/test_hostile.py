@@ -7,6 +7,7 @@ import csv
 import io
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def answers() -> dict[str, Result]:
         "compare": fc.compare(log, dict.fromkeys(HOSTILE[:9:4], candidate), metrics="clicks@2"),
         "contexts": fc.contexts(log),
         "check": fc.check(log),
-        "report": fc.report(log, candidate, title=HOSTILE[0], metrics="clicks@2"),
+        "report": replace(fc.report(log, candidate, metrics="clicks@2"), title=HOSTILE[0]),
     }
 
 

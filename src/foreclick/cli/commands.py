@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _EVALUATE = "confidence min_effect guardrails missing estimators logging trained_until"
 _SHARED = f"{LOG} {CANDIDATE} {OUTPUT}"
 _GATE = f"metrics {_EVALUATE} replay format:gate_format"
-_REPORT = "metrics confidence min_effect guardrails missing by title"
+_REPORT = "metrics confidence min_effect guardrails missing by"
 _COMPARE = "metrics confidence missing estimators candidates min_effect"
 _BACKTEST = "metrics ranks block forward estimators"
 _EXPLORE = "min_effect missing share days power confidence"
@@ -70,7 +70,7 @@ def gate(files: list[str], options: Options) -> Result:
     return evaluate(files, options)
 
 
-@command("LOG… CANDIDATE -o FILE", _REPORT, "no_backtest replay", _SHARED)
+@command("LOG… CANDIDATE -o FILE", _REPORT, "title no_backtest replay", _SHARED)
 def report(files: list[str], options: Options) -> Result:
     """A page for the meeting that decides on a candidate.
 
@@ -83,7 +83,7 @@ def report(files: list[str], options: Options) -> Result:
     arguments = _with_past(options, _REPORT)
     result = fc.report(log, candidate, backtest=not options.no_backtest, **arguments)
     line = "Command", f"foreclick {shlex.join(map(masked, typed))}"
-    return replace(result, made=(*result.made, line))
+    return replace(result, title=options.title or "", made=(*result.made, line))
 
 
 @command("LOG… --candidate NAME=FILE…", _COMPARE, _SHARED, metrics="clicks@3")

@@ -13,7 +13,7 @@ from foreclick.progress import report_step
 from foreclick.results import Result
 
 _METRIC = "clicks@3"
-_MODELS = ("better", "equal", "worse")
+_MODELS = ("better", "similar", "worse")
 _COLUMNS = "--context query --period day --unit user"
 
 
@@ -143,7 +143,7 @@ Try next, on these files and on yours:
 
 $ foreclick report {0}/tally.parquet {0}/better.parquet -o {0}/report.html
 $ foreclick optimize {0}/tally.parquet -m clicks@3 -o {0}/policy.parquet
-$ foreclick check {0}/tally.parquet --candidate {0}/equal.parquet
+$ foreclick check {0}/tally.parquet --candidate {0}/similar.parquet
 $ foreclick check your_log.parquet --context … --period …
 
 """

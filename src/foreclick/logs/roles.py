@@ -22,7 +22,7 @@ from foreclick.engines.duckdb import READER
 from foreclick.engines.kinds import is_numeric, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
 from foreclick.metrics import CLICKS, METRICS
-from foreclick.words import nearest, no_column, number_of, plural
+from foreclick.words import listed, nearest, no_column, number_of, plural
 
 CONTEXT, PERIOD, BUCKET, N = "context", "period", "bucket", "n"
 ITEM, PROPENSITY = "item", "propensity"
@@ -63,6 +63,13 @@ class Shape:
     unit: bool = False
     propensity: str | None = None
     masks: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What is counted by what: "clicks and orders by period and device"."""
+        by = ["period"] * self.period + ["unit"] * self.unit + [*self.segments]
+        words = listed(self.rewards or ["lists"]) + (f" by {listed(by)}" if by else "")
+        return words + (f", with propensities of each {self.propensity}" if self.propensity else "")
 
     @property
     def items(self) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,9 @@ from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
 from foreclick.question import check_metrics
 from foreclick.results import Headline, Result, format_value
-from foreclick.rules import choice
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import local_tally
 from foreclick.words import number_of
-
-Weight = Literal["pairs", "records"]
 
 USUAL = ("ladder", "list", "ip", "item", "pbm", "rctr")  # the ladder, and those of the paper
 _STEADY = "rctr"  # that nothing changes: every list of a context is worth the same
@@ -54,12 +51,10 @@ class Backtest(Result):
 
     Attributes:
         periods: the same by held-out period.
-        weight: whether (context, period) pairs count alike, or by their held-out records.
         by_newness: for each estimator, metric and clip, how errors depend on how new lists were.
     """
 
     periods: Result | None = None
-    weight: Weight = "pairs"
     by_newness: Mapping[tuple[str, str, float], Newness] = field(
         default_factory=dict, compare=False
     )
@@ -158,17 +153,15 @@ def _newness(errors: FoldErrors, folds: Folds) -> Newness:
     )
 
 
-@verb(weight=choice("pairs", "records"))
+@verb()
 def backtest(
     log: LogLike,
     *,
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] = USUAL,
     ranks: int | tuple[int, int] | None = None,
-    min_held: float = 0,
     block: int = 1,
     forward: bool = False,
-    weight: Weight = "pairs",
 ) -> Backtest:
     """Which estimator, and which M, would have been right on this log.
 
@@ -185,11 +178,8 @@ def backtest(
             many M, ``Weighted("ip", clip=[1, 10, 100])``, cost about as much as one.
         ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
             those that follow them.
-        min_held: judge a context in a period only if it has at least so many records there.
         block: how many periods are held out at once: 7 for blocks of seven days.
         forward: predict a period from earlier ones only, as production would have to.
-        weight: "pairs" counts every (context, period) alike, as the paper does; "records" by the
-            held-out records.
 
     Examples:
         >>> from foreclick import read_log
@@ -206,6 +196,21 @@ def backtest(
         >>> [round(error, 3) for error in b["rmse"]]
         [0.354, 0.354]
     """
+    return backtest_by(Protocol({}, forward), log, metrics, estimators, ranks, block)
+
+
+def backtest_by(
+    protocol: Protocol,
+    log: LogLike,
+    metrics: object,
+    estimators: object,
+    ranks: int | tuple[int, int] | None = None,
+    block: int = 1,
+) -> Backtest:
+    """A backtest by any protocol, whose folds and contexts are those of the log.
+
+    Every (context, period) counts alike, as in the paper; a protocol may count them by records.
+    """
     tally, notes = local_tally(log)
     if not tally.shape.period:
         raise BacktestError(
@@ -216,13 +221,7 @@ def backtest(
     check_metrics(tally.shape, wanted)
     batches = batches_of(tally)
     labels, folds, undated = _folds(batches, block)
-    protocol = Protocol(
-        folds=folds,
-        forward=forward,
-        weight=weight,
-        min_held=min_held,
-        contexts=_most_frequent(batches, ranks),
-    )
+    protocol = replace(protocol, folds=folds, contexts=_most_frequent(batches, ranks))
     learnt, assumed = with_curves(tally, parse_estimators(estimators), wanted)
     steady = [] if any(e.name == _STEADY for e in learnt) else parse_estimators(_STEADY)
     results = fold_errors(tally, [*learnt, *steady], wanted, protocol)
@@ -258,13 +257,12 @@ def backtest(
     ]
     notes += [_levels_note(m, errors, still[m], results) for m in wanted]
     notes += [_changes_note(m, rows) for m in wanted] + assumed
-    notes += _skipped(results, len(labels), undated, forward=forward)
+    notes += _skipped(results, len(labels), undated, forward=protocol.forward)
     return Backtest(
         tuple(rows),
         tuple(rows[0]),
         tuple(notes),
         periods=Result(tuple(detail), tuple(detail[0])),
-        weight=weight,
         by_newness={
             (e.target.model.name, e.target.metric.name, e.target.clip): _newness(e, results)
             for e in errors

@@ -20,7 +20,6 @@ from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb
 from foreclick.progress import report_step
 from foreclick.results import Headline, Result, Value, format_value
-from foreclick.rules import whole
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, counts, tally
 from foreclick.words import few, number_of, plural
@@ -228,13 +227,12 @@ class Contexts(Result):
     lists: pa.Table = field(kw_only=True, compare=False)
 
 
-@verb(most=whole(1, "the number of contexts", "1000", optional=True))
-def contexts(log: LogLike, *, most: int | None = None) -> Contexts:
+@verb()
+def contexts(log: LogLike) -> Contexts:
     """Contexts by traffic, with their logged items: what a new ranker should be asked to rank.
 
     Args:
         log: a log or a tally.
-        most: only so many contexts, those with most records.
 
     Examples:
         >>> rows = {"context": ["r", "q", "q"], "items": [[4, 5], [1, 3], [1, 2]]}
@@ -262,19 +260,17 @@ def contexts(log: LogLike, *, most: int | None = None) -> Contexts:
     records = lists["records"].to_numpy()
     order = np.argsort(-records, kind="stable")  # of equals, the smaller context first
     share = records[order] / records.sum()
-    lists = lists.take(order[:most]).add_column(2, "share", pa.array(share[:most]))
+    lists = lists.take(order).add_column(2, "share", pa.array(share))
     rows = [
         {name: row[name] for name in ("context", "records", "share")} | {"items": len(row["items"])}
         for row in lists.slice(0, _PRINTED).to_pylist()
     ]
     half = int(np.searchsorted(np.cumsum(share), _HALF)) + 1
-    covered = format_value("share", float(share[: len(lists)].sum()))
     pairs = int(pc.sum(pc.list_value_length(lists["items"])).as_py())
     have = plural(half, "context has", "contexts have")
     notes = (
         f"{half:,} of {len(share):,} {have} half of all records.",
-        f"A ranker that scores these {pairs:,} pairs of a context and an item covers "  # noqa: ISC004
-        f"{covered} of the records.",
+        f"A ranker has {number_of(pairs, 'pair')} of a context and an item to score.",
     )
     return Contexts(tuple(rows), ("context", "records", "share", "items"), notes, lists=lists)
 

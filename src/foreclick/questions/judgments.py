@@ -27,7 +27,6 @@ from foreclick.question import check_columns
 from foreclick.results import Result
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import local_tally
-from foreclick.words import plural
 
 _ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
 
@@ -120,7 +119,6 @@ def judgments(
     *,
     examination: Sequence[float] | None = None,
     reward: str = "clicks",
-    max_error: float = 1.0,
     confidence: float = 0.95,
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.
@@ -136,14 +134,13 @@ def judgments(
 
     The best item of a context is the one whose interval begins highest. With b its rate, an item
     has the grade 3 μ / b, rounded, 3 at most; but only if half the width of its interval is at most
-    `max_error` grades. So contexts and items that the log says little of have none.
+    one grade. So contexts and items that the log says little of have none.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         examination: p_1, p_2, …, if it is known, such as the curve of another log. By default it is
             learnt from items that moved, and its errors count.
         reward: what is counted as a click.
-        max_error: how many grades an item with a grade may be off, by its interval.
         confidence: of the intervals.
 
     Examples:
@@ -165,7 +162,7 @@ def judgments(
     fit = production_prior(batches, ladder, reward)
     shared = production_covariance(batches, fit)
     table = pa.concat_tables(
-        [_graded(batch, fit, shared, max_error, confidence) for batch in batches]
+        [_graded(batch, fit, shared, confidence) for batch in batches]
     ).combine_chunks()
     rows = []
     for grade in range(TOP, -2, -1):  # the last: none
@@ -183,8 +180,7 @@ def judgments(
     )
     if graded.num_rows < table.num_rows:
         share += (
-            f" The others may be more than {max_error:g} {plural(max_error, 'grade')} off, and are "
-            "left out of what `write` writes."
+            " The others may be more than 1 grade off, and are left out of what `write` writes."
         )
     rule = (
         "A grade is 3 × the item's click rate where it is examined, relative to the best of its "
@@ -200,9 +196,7 @@ def judgments(
     return Judgments(tuple(rows), tuple(rows[0]), tuple(notes), items=table)
 
 
-def _graded(
-    batch: Batch, fit: Prior, shared: Floats, max_error: float, confidence: float
-) -> pa.Table:
+def _graded(batch: Batch, fit: Prior, shared: Floats, confidence: float) -> pa.Table:
     """Rates, intervals and grades of the pairs of a batch; `shared` is what all contexts share."""
     from scipy.special import gammaincinv  # noqa: PLC0415 - slow to import
 
@@ -220,7 +214,7 @@ def _graded(
     surest = np.lexsort((np.arange(len(low)), -low, owner))
     best = surest[np.unique(owner[surest], return_index=True)[1]]
     step = rate[best][owner] / TOP
-    graded = (high - low) / 2 <= max_error * step
+    graded = (high - low) / 2 <= step
     grade = np.floor(np.minimum(rate / step, TOP) + 0.5).astype(np.int8)
     return pa.table(
         {

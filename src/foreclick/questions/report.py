@@ -115,7 +115,6 @@ def report(
     candidate: PolicyLike,
     *,
     metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
-    title: str | None = None,
     by: str | Sequence[str] | None = None,
     baseline: PolicyLike | None = None,
     missing: Missing = "error",
@@ -136,7 +135,6 @@ def report(
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
         metrics: as for `evaluate`. Contexts are listed for the first one that is no ratio.
-        title: the heading of the page.
         by: segment columns (or "period") for which the answer is given too.
         baseline: as for `evaluate`.
         missing: as for `evaluate`.
@@ -206,7 +204,6 @@ def report(
         evaluation.rows,
         evaluation.columns,
         evaluation.notes,
-        title or "Candidate ranking",
         evaluation=evaluation,
         **parts,
         past=level.past if isinstance(level.past, Replay) else None,

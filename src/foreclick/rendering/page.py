@@ -67,10 +67,9 @@ def fragment(result: Result, *, answer: bool = True) -> str:
 def page(result: Result, title: str = "") -> str:
     """A result as a page that needs no other file: its chart, if it has one, table and notes."""
     if isinstance(result, Evaluation) and result.rows:
-        answer = title or result.title or "Candidate ranking"
-        result = Report(result.rows, result.columns, result.notes, answer, evaluation=result)
+        result = Report(result.rows, result.columns, result.notes, result.title, evaluation=result)
     if isinstance(result, Report):
-        return report_page(result)
+        return report_page(result, title or result.title or "Candidate ranking")
     kind, has_chart = type(result).__name__, isinstance(result, tuple(charts.CHARTS))
     values = _table(result) | {"caption": "", "plain": False, "kind": kind.lower()}
     values["charts"] = charts.charts_of(result) if has_chart and result.rows else []
@@ -90,7 +89,7 @@ def _table(result: Result) -> dict[str, object]:
 # --- reports ------------------------------------------------------------------------------------
 
 
-def report_page(report: Report) -> str:
+def report_page(report: Report, title: str) -> str:
     """A report as a page that needs no other file."""
     evaluated, models, contexts = report.evaluation, report.models, report.contexts
     by, chosen = evaluated.by, wording.answers(evaluated)
@@ -116,7 +115,7 @@ def report_page(report: Report) -> str:
             changes.append((one, sides, scale(0.0), drawing.interval(scale, span)))
     return render(
         "report.html",
-        title=report.title or "foreclick report",
+        title=title,
         report=report,
         verdict=wording.verdict(report),
         row=row,

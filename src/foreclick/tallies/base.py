@@ -332,8 +332,8 @@ def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _common_shape(a: Shape, b: Shape) -> Shape:
     if replace(a, depth=1, masks=()) != replace(b, depth=1, masks=()):
         raise TallyError(
-            "the two tallies do not count the same things and cannot be added: "
-            f"{a} and {b}. Read both logs with the same roles."
+            "the two tallies do not count the same things and cannot be added: one counts "
+            f"{a.words}, the other {b.words}. Read both logs with the same roles."
         )
     masks = tuple(name for name in a.masks if name in b.masks)
     return replace(a, depth=max(a.depth, b.depth), masks=masks)
