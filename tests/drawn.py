@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
@@ -147,6 +148,58 @@ def _record(
             for k, a in enumerate(items)
         ]
     return row
+
+
+# --- lists sorted by attraction -----------------------------------------------------------------
+
+
+DEPTH, QUERIES, POOL, FORTNIGHT = 5, 40, 8, 14
+EXAMINED = 1 / np.arange(1, DEPTH + 1) ** 0.7
+
+
+def sorted_log(
+    seed: int,
+    *,
+    records: int = 800,
+    swaps: float = 0.2,
+    trend: float = 0.0,
+    kinds: bool = False,
+    trust: bool = False,
+    dated: bool = True,
+) -> fc.Log:
+    """Lists that a noisy ranker sorted by the attraction of the day, and position-based clicks.
+
+    Args:
+        seed: of all that is drawn.
+        records: of each query.
+        swaps: the share of lists in which two items are exchanged.
+        trend: by which share the attraction of an item rises or falls a day.
+        kinds: whether users look further down for every other query.
+        trust: whether what stands at the top is clicked whatever it is.
+        dated: whether days are read.
+    """
+    rng = np.random.default_rng(seed)
+    time = np.arange(FORTNIGHT) - (FORTNIGHT - 1) / 2
+    start = 0.03 + 0.45 * rng.beta(0.8, 1.6, (QUERIES, POOL))
+    sign = rng.choice([-1, 1], (QUERIES, POOL))
+    attraction = start[:, :, None] * (1 + trend) ** (sign[:, :, None] * time)
+    score = np.log(attraction) + 0.5 * rng.standard_normal((QUERIES, POOL, 1))
+    context = np.repeat(np.arange(QUERIES), records)
+    day = rng.integers(0, FORTNIGHT, len(context))
+    lists = np.argsort(-score, axis=1)[context, :, day]
+    row = np.flatnonzero(rng.random(len(lists)) < swaps)
+    i = rng.integers(0, DEPTH, len(row))
+    j = (i + 1 + rng.integers(0, POOL - 1, len(row))) % POOL
+    lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
+    lists = lists[:, :DEPTH]
+    steep = np.where(context % 2 == 0, 0.3, 1.2) if kinds else np.full(len(context), 0.7)
+    rates = attraction[context[:, None], lists, day[:, None]]
+    if trust:
+        rates = rates * np.linspace(0.9, 0.6, DEPTH) + np.linspace(0.15, 0.02, DEPTH)
+    examined = np.arange(1.0, DEPTH + 1) ** -steep[:, None]
+    clicks = (rng.random(rates.shape) < rates * examined).astype(np.int8)
+    columns: dict[str, Any] = {"context": context, "items": list(lists), "clicks": list(clicks)}
+    return fc.read_log(pa.table(columns | {"day": day}), period="day" if dated else None)
 
 
 # --- tables ---------------------------------------------------------------------------------------

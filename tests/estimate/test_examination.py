@@ -1,9 +1,6 @@
 """The likelihood of examination on arrays, compared with loops over the same slots."""
 
-from typing import Any
-
 import numpy as np
-import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
@@ -70,21 +67,3 @@ def test_a_curve_and_its_errors_are_the_oracles():
     assert np.all(floor.covariance[0] == 0)
     (alone,) = ask(slots)[()].errors
     assert np.allclose(alone.covariance, floor.covariance, rtol=SAME)
-
-
-@pytest.fixture(scope="module")
-def log():
-    rng = np.random.default_rng(3)
-    count = 600
-    lengths = rng.integers(2, 5, count)
-    table = {
-        "context": rng.integers(0, 40, count).tolist(),
-        "items": [rng.permutation(6)[:k].tolist() for k in lengths],
-        "clicks": [(rng.random(k) < 0.4).astype(int).tolist() for k in lengths],
-        "day": [None if d == 5 else int(d) for d in rng.integers(0, 6, count)],
-        "user": rng.integers(0, 50, count).tolist(),
-        "half": rng.integers(0, 2, count).tolist(),
-        "weight": rng.choice([0.3, 1.0, 2.7], count).tolist(),
-    }
-    roles: Any = {"period": "day", "unit": "user", "count": "weight", "segments": ("half",)}
-    return fc.tally(fc.read_log(table, **roles))

@@ -52,33 +52,17 @@ def fault(table, **roles):
     return str(error.value)
 
 
-CASES = [
-    pytest.param({}, {"items": [1, 2, 3]}, DIFFERENT, r"items=\[1, 2, 3\] clicks=\[1", id="items"),
-    pytest.param({}, {"clicks": [1, 0, 1]}, DIFFERENT, r"items=\[1, 2\] clicks=\[1", id="clicks"),
-    pytest.param({}, {"clicks": [1, None]}, DIFFERENT, r"clicks=\[1\.0\]", id="null click"),
-    pytest.param({}, {"clicks": None}, DIFFERENT, r"clicks=\[\]", id="null clicks"),
-    pytest.param({}, {"clicks": []}, DIFFERENT, r"clicks=\[\]", id="no clicks"),
-    pytest.param({}, {"items": [1, None]}, DIFFERENT, r"items=\[1\]", id="null item"),
-    pytest.param({}, {"items": [7, 7]}, TWICE, r"items=\[7, 7\]", id="an item twice"),
-    pytest.param({}, {"context": None}, CONTEXT, "context=None", id="null context"),
-    pytest.param(
-        {"rewards": {"orders": "orders"}},
-        {"orders": [0]},
-        "items and orders of different length",
-        r"orders=\[0\]",
-        id="orders shorter",
-    ),
-    pytest.param(
-        {"rewards": {"orders": "orders"}},
-        {"orders": [0, -2]},
-        "negative, NaN or too large orders",
-        r"orders=\[0, -2\]",
-        id="orders negative",
-    ),
-]
-
-
-MANY: list[tuple[Row, list[Row], str, str]] = [
+ORDERS: Row = {"rewards": {"orders": "orders"}}
+BROKEN: list[tuple[Row, list[Row], str, str]] = [
+    ({}, [{"items": [1, 2, 3]}], DIFFERENT, r"items=\[1, 2, 3\] clicks=\[1"),
+    ({}, [{"clicks": [1, 0, 1]}], DIFFERENT, r"items=\[1, 2\] clicks=\[1"),
+    ({}, [{"clicks": [1, None]}], DIFFERENT, r"clicks=\[1\.0\]"),
+    ({}, [{"clicks": None}, {"clicks": []}], DIFFERENT, r"clicks=\[\]"),
+    ({}, [{"items": [1, None]}], DIFFERENT, r"items=\[1\]"),
+    ({}, [{"items": [7, 7]}] * 2, TWICE, r"items=\[7, 7\]"),
+    ({}, [{"context": None}], CONTEXT, "context=None"),
+    (ORDERS, [{"orders": [0]}], "items and orders of different length", r"orders=\[0\]"),
+    (ORDERS, [{"orders": [0, -2]}], "negative, NaN or too large orders", r"orders=\[0, -2\]"),
     (
         {},
         [
@@ -114,20 +98,11 @@ MANY: list[tuple[Row, list[Row], str, str]] = [
 """Ways to break one rule: all of them must be counted."""
 
 
-@pytest.mark.parametrize(("roles", "change", "cause", "example"), CASES)
-def test_a_broken_rule(roles, change, cause, example):
-    assert_broken(roles, [change, change], cause, example)
-
-
-@pytest.mark.parametrize(("roles", "changes", "cause", "example"), MANY)
-def test_a_rule_broken_in_many_ways(roles, changes, cause, example):
-    assert_broken(roles, changes, cause, example)
-
-
-def assert_broken(roles: Row, changes: list[Row], cause: str, example: str) -> None:
+@pytest.mark.parametrize(("roles", "changes", "cause", "example"), BROKEN)
+def test_a_broken_rule(roles: Row, changes: list[Row], cause: str, example: str) -> None:
     table, count = source(*changes), len(changes)
     told = fault(table, **roles)
-    assert told.startswith(f"{count} rows break the rules of a log:")
+    assert re.match(rf"{count} rows? breaks? the rules of a log:", told)
     assert re.search(rf"- {cause}[^\n]*: {count} rows?, for example [^\n]*{example}", told), told
     assert len(re.findall(r"remedy: \w[^\n]+\.", told)) == 1
     assert 'invalid="drop"' in told

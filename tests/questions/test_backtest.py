@@ -16,6 +16,7 @@ from foreclick.estimate.holdout import Protocol
 from foreclick.inference import excess
 from foreclick.learn.trend import drift_of
 from foreclick.questions.backtest import backtest_by
+from tests.drawn import DEPTH, QUERIES, drawn, sorted_log
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 
@@ -134,38 +135,12 @@ class TestWhatItSays:
         assert note.endswith("no estimator was asked for that sees what changes.")
 
 
-def changing(seed, *, contexts=300, days=14, records=4000):
-    """Positions count as in a PBM, and the ranker follows attraction on some days only."""
-    rng = np.random.default_rng(seed)
-    attraction = rng.beta(1, 6, (contexts, 12))
-    good = rng.uniform(0, 1, days)
-    x, day = rng.integers(0, contexts, records), rng.integers(0, days, records)
-    chance = 1.5 * rng.normal(size=(days, contexts, 12))
-    share = good[day][:, None]
-    score = share * np.log(attraction[x]) + (1 - share) * chance[day, x]
-    lists = np.argsort(-score, axis=1)[:, :5]
-    examined = np.arange(1, 6) ** -0.7
-    clicks = rng.random(lists.shape) < attraction[x[:, None], lists] * examined
-    return fc.read_log(
-        {
-            "context": x,
-            "items": lists.tolist(),
-            "clicks": clicks.astype(int).tolist(),
-            "day": day,
-        },
-        period="day",
-    )
-
-
-@pytest.fixture(scope="module")
-def found():
-    return fc.backtest(changing(3), metrics="dcg@5", estimators=["ip", "item", "pbm", "rctr"])
-
-
 class TestChanges:
     """Whether changes are predicted, which is what a candidate is."""
 
-    def test_by_hand_from_the_errors_of_periods(self, found):
+    def test_by_hand_from_the_errors_of_periods(self):
+        log = drawn(3, records=600, periods=8, contexts=20).log
+        found = fc.backtest(log, metrics="dcg@3", estimators=["ip", "item", "pbm", "rctr"])
         bias: dict[str, list[float]] = {}
         for row in found.periods:
             bias.setdefault(row["estimator"], []).append(row["bias"])
@@ -229,40 +204,6 @@ class TestMeanError:
 # --- logs whose click rates change over their periods ---------------------------------------------
 
 
-K, CONTEXTS, ITEMS, DAYS, RECORDS = 5, 30, 8, 14, 800
-EXAMINED = 1 / np.arange(1, K + 1) ** 0.7
-
-
-class Drifting:
-    """Items whose attraction changes by 5 % a day, and a ranker that sorts by that of the day."""
-
-    def __init__(self, seed: int, *, each: bool, follows: bool) -> None:
-        rng = np.random.default_rng(seed)
-        time = np.arange(DAYS) - (DAYS - 1) / 2
-        sign = rng.choice([-1, 1], (CONTEXTS, ITEMS)) if each else np.ones((CONTEXTS, ITEMS))
-        start = 0.03 + 0.45 * rng.beta(0.8, 1.6, (CONTEXTS, ITEMS))
-        self.attraction = start[:, :, None] * 1.05 ** (sign[:, :, None] * time)
-        score = np.log(self.attraction if follows else self.attraction[:, :, [DAYS // 2]])
-        score = score + 0.5 * rng.standard_normal((CONTEXTS, ITEMS, 1)) + np.zeros(DAYS)
-        context = np.repeat(np.arange(CONTEXTS), RECORDS)
-        day = rng.integers(0, DAYS, len(context))
-        lists = np.argsort(-score, axis=1)[context, :, day]
-        row = np.flatnonzero(rng.random(len(lists)) < 0.1)
-        i = rng.integers(0, K, len(row))
-        j = (i + 1 + rng.integers(0, ITEMS - 1, len(row))) % ITEMS
-        lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
-        lists = lists[:, :K]
-        rates = self.attraction[context[:, None], lists, day[:, None]] * EXAMINED
-        clicks = (rng.random(rates.shape) < rates).astype(np.int8)
-        columns: dict[str, Any] = {
-            "context": context,
-            "items": list(lists),
-            "clicks": list(clicks),
-            "day": day,
-        }
-        self.log = fc.read_log(pa.table(columns), period="day")
-
-
 P = np.array([1.0, 0.6])
 
 
@@ -321,19 +262,17 @@ def test_chance_is_no_drift(days: int):
     assert (found.common, found.spread, found.notes()) == (0, 0, [])
 
 
-SAME_LISTS = {"context": list(range(CONTEXTS)), "items": [list(range(K))] * CONTEXTS}
-
-
 def test_an_evaluation_says_that_items_change():
     """And that its interval does not allow for it."""
-    world = Drifting(61_006, each=True, follows=True)
-    found = fc.evaluate(world.log, SAME_LISTS, metrics=f"dcg@{K}", estimators="ladder")
+    log = sorted_log(61_006, trend=0.05, swaps=0.1)
+    lists = {"context": list(range(QUERIES)), "items": [list(range(DEPTH))] * QUERIES}
+    found = fc.evaluate(log, lists, metrics="dcg@5", estimators="ladder")
     (note,) = [note for note in found.notes if "each its own way" in note]
     assert "the intervals do not allow for what it may be at the end of the log" in note
-    compared = fc.compare(world.log, {"new": SAME_LISTS}, metrics=f"dcg@{K}", estimators="ladder")
+    compared = fc.compare(log, {"new": lists}, metrics="dcg@5", estimators="ladder")
     assert note in compared.notes
     assert compared["low"] == pytest.approx(found["change_low"], rel=1e-9)
-    plain = fc.evaluate(world.log, SAME_LISTS, metrics=f"dcg@{K}", estimators="ip")
+    plain = fc.evaluate(log, lists, metrics="dcg@5", estimators="ip")
     assert not any("each its own way" in note for note in plain.notes)
 
 

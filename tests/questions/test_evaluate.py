@@ -107,12 +107,6 @@ class TestNothingInCommon:
 
 
 class TestSegments:
-    RNG = np.random.default_rng(4)
-    RECORDS: ClassVar[Any] = [
-        record._replace(clicks=tuple(clicks))
-        for record, clicks in zip(TWO * 3, RNG.integers(0, 2, (36, 2)).tolist(), strict=True)
-    ]
-
     def test_two_of_them_are_crossed(self):
         roles = {"segments": "s", "period": "day"}
         log = read(TWO, roles, s=["a", "b"] * 6, day=[1, 1, 2, 2] * 3)

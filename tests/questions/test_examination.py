@@ -20,6 +20,7 @@ from foreclick.metrics import parse_any
 from foreclick.question import Question
 from foreclick.questions.examination import Examination
 from foreclick.tallies.base import local_tally
+from tests.drawn import EXAMINED, sorted_log
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -385,54 +386,6 @@ def test_where_nothing_moves_it_is_one_over_k_and_says_so(stuck):
 
 
 # --- `examination` where one curve is not the truth: it says so, and its errors are wider ---------
-
-
-(
-    DEPTH,
-    QUERIES,
-    POOL,
-    FORTNIGHT,
-) = 5, 40, 8, 14
-EXAMINED = 1 / np.arange(1, DEPTH + 1) ** 0.7
-
-
-def sorted_log(
-    seed: int,
-    *,
-    records: int = 800,
-    swaps: float = 0.2,
-    trend: float = 0.0,
-    kinds: bool = False,
-    trust: bool = False,
-    dated: bool = True,
-) -> fc.Log:
-    """Lists sorted by the attraction of the day, some items swapped, and their clicks."""
-    rng = np.random.default_rng(seed)
-    time = np.arange(FORTNIGHT) - (FORTNIGHT - 1) / 2
-    start = 0.03 + 0.45 * rng.beta(0.8, 1.6, (QUERIES, POOL))
-    sign = rng.choice([-1, 1], (QUERIES, POOL))
-    attraction = start[:, :, None] * (1 + trend) ** (sign[:, :, None] * time)
-    score = np.log(attraction) + 0.5 * rng.standard_normal((QUERIES, POOL, 1))
-    context = np.repeat(np.arange(QUERIES), records)
-    day = rng.integers(0, FORTNIGHT, len(context))
-    lists = np.argsort(-score, axis=1)[context, :, day]
-    row = np.flatnonzero(rng.random(len(lists)) < swaps)
-    i = rng.integers(0, DEPTH, len(row))
-    j = (i + 1 + rng.integers(0, POOL - 1, len(row))) % POOL
-    lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
-    lists = lists[:, :DEPTH]
-    examined = np.broadcast_to(EXAMINED, lists.shape)
-    if kinds:
-        steep = np.where(context % 2 == 0, 0.3, 1.2)[:, None]
-        examined = np.arange(1.0, DEPTH + 1) ** -steep
-    rates = attraction[context[:, None], lists, day[:, None]]
-    if trust:  # what stands at the top is sorted_log whatever it is
-        rates = rates * np.linspace(0.9, 0.6, DEPTH) + np.linspace(0.15, 0.02, DEPTH)
-    clicks = (rng.random(rates.shape) < rates * examined).astype(np.int8)
-    columns: dict[str, Any] = {"context": context, "items": list(lists), "clicks": list(clicks)}
-    if not dated:
-        return fc.read_log(pa.table(columns))
-    return fc.read_log(pa.table(columns | {"day": day}), period="day")
 
 
 def held(found: Examination) -> list[bool]:

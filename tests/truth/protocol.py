@@ -32,8 +32,6 @@ class Outcome(NamedTuple):
     contexts: int
     pairs: int
     records: float
-    skipped_empty: int
-    skipped_untrained: int
 
 
 def backtest(
@@ -44,7 +42,6 @@ def backtest(
     *,
     forward: bool = False,
     by_records: bool = False,
-    fewest: float = 0,
     fold: Callable[[Any], Any] = lambda day: day,
     predict: Callable[..., float] = oracle.value,
 ) -> Outcome:
@@ -54,7 +51,6 @@ def backtest(
     errors: list[tuple[float, float]] = []
     noise: list[tuple[float, float | None]] = []
     used_days, used_queries, held_records = set(), set(), 0.0
-    empty = untrained = 0
     variances = {query: _variance(log, query, theta, fold) for query in queries}
     for query in queries:
         for day in days:
@@ -65,15 +61,9 @@ def backtest(
                 if d.record.context == query
                 and (fold(d.day) < day if forward else fold(d.day) != day)
             ]
-            if not held:
-                empty += 1
-                continue
-            if not rest:
-                untrained += 1
+            if not held or not rest:
                 continue
             n = sum(record.weight for record in held)
-            if n < fewest:
-                continue
             candidate = oracle.frequencies(held)
             predicted = predict(model, rest, candidate, theta, clip)
             weight = n if by_records else 1.0
@@ -91,8 +81,6 @@ def backtest(
         contexts=len(used_queries),
         pairs=len(errors),
         records=held_records,
-        skipped_empty=empty,
-        skipped_untrained=untrained,
     )
 
 
