@@ -141,6 +141,7 @@ class TestChanges:
     def test_by_hand_from_the_errors_of_periods(self):
         log = drawn(3, records=600, periods=8, contexts=20).log
         found = fc.backtest(log, metrics="dcg@3", estimators=["ip", "item", "pbm", "rctr"])
+        assert found.periods is not None
         bias: dict[str, list[float]] = {}
         for row in found.periods:
             bias.setdefault(row["estimator"], []).append(row["bias"])
