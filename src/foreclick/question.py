@@ -49,16 +49,16 @@ class Target:
     def group(self) -> object:
         """Targets of one group share their cells, and are answered together.
 
-        `item` and `pbm` differ only in what they sum. A `list` cell ends where its metric does.
+        `item` and `pbm` differ only in what they sum. Cells end where their metric does.
         """
         if self.ladder is not None:
             return self.ladder, self.metric.reward
         if self.metric.shown:
             return SHOWN
         if self.hazard:
-            return "hazard", self.model.cell, self.metric.reward
-        cell = ("list", self.metric.depth) if self.model.cell == "list" else self.model.cell
-        return cell, "propensity" if self.logging == "propensity" else id(self.logging)
+            return "hazard", self.model.cell, self.metric.depth, self.metric.reward
+        logging = "propensity" if self.logging == "propensity" else id(self.logging)
+        return self.model.cell, self.metric.depth, logging
 
     @property
     def curve(self) -> LearntCurve | None:

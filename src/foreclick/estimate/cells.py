@@ -343,37 +343,32 @@ class Cells:
         return self.along(target.theta) if self.filled is None else np.ones(len(self.slot))
 
 
-def cells_of(policies: Candidate, target: Target, depth: int | None = None) -> Cells:
-    """The cells of candidates for a target, and for all targets of the same group.
-
-    Args:
-        policies: one policy, or several, in the numbers of the batch.
-        target: has the click model.
-        depth: where the lists of `list` cells end, if not where the metric does.
-    """
-    model = target.model
+def cells_of(policies: Candidate, model: ClickModel, end: int) -> Cells:
+    """The cells of candidates by a click model, down to position `end`."""
+    end = min(end, policies.depth)
     if model.cell == "list":
-        return _list_cells(policies, depth or target.metric.depth)
+        return _list_cells(policies, end)
     if model.cell == "prefix":
-        return _prefix_cells(policies)
+        return _prefix_cells(policies, end)
     if callable(model.cell) or not model.sees_items:
-        return _cells_by_function(policies, model)
-    return _pair_cells(policies, alone="position" in model.cell)
+        return _cells_by_function(policies, model, end)
+    return _pair_cells(policies, end, alone="position" in model.cell)
 
 
-def _pair_cells(policies: Candidate, *, alone: bool) -> Cells:
+def _pair_cells(policies: Candidate, end: int, *, alone: bool) -> Cells:
     """An item: at each position alone (`ip`), or wherever it stands (`item`, `pbm`)."""
     counts, slots = log_slots(policies.batch, "pair"), policies.slots
+    mass = slots.mass[:, :end]
     if alone:
-        unit, position = np.nonzero(slots.mass > 0)
+        unit, position = np.nonzero(mass > 0)
         cell, context = np.arange(len(unit)), slots.context[unit]
     else:
-        unit, position = (index.ravel() for index in np.indices(slots.mass.shape))
+        unit, position = (index.ravel() for index in np.indices(mass.shape))
         cell, context = unit, slots.context
     slot = _slot_of(counts, slots.pair[unit], position, policies.batch.depth)
     key = slots.pair[unit] * policies.depth + position
-    mass = policies.slot_mass[:, unit, position]
-    return Cells(counts, slot, position, cell, mass, context, key)
+    shown = policies.slot_mass[:, unit, position]
+    return Cells(counts, slot, position, cell, shown, context, key)
 
 
 def _slot_of(counts: SlotCounts, unit: Ints, position: Ints, depth: int) -> Ints:
@@ -382,10 +377,10 @@ def _slot_of(counts: SlotCounts, unit: Ints, position: Ints, depth: int) -> Ints
     return np.where((position < depth) & (at < counts.size), at, counts.size)
 
 
-def _cells_by_function(policies: Candidate, model: ClickModel) -> Cells:
+def _cells_by_function(policies: Candidate, model: ClickModel, end: int) -> Cells:
     """Cells by position, by nothing, or by a user's function of item and position."""
     batch, slots, depth = policies.batch, policies.slots, policies.depth
-    each = policies.slot_mass  # (C, Q, D)
+    each = policies.slot_mass[:, :, :end]  # (C, Q, end)
     if model.sees_items:
         counts = log_slots(batch, "pair")
         unit = np.union1d(np.arange(batch.pair_count), slots.pair)
@@ -400,9 +395,9 @@ def _cells_by_function(policies: Candidate, model: ClickModel) -> Cells:
         unit = context = np.arange(batch.context_count)
         own = slots.context  # type: ignore[assignment]
         items = np.zeros(len(unit), dtype=np.int64)
-    mass = np.stack([group_sums(own, of.T, len(unit)).T for of in each])  # (C, U, D)
+    mass = np.stack([group_sums(own, of.T, len(unit)).T for of in each])  # (C, U, end)
     row, position = (index.ravel() for index in np.indices(mass.shape[1:]))
-    code = slot_codes(model, items, depth)[row, position]
+    code = slot_codes(model, items, end)[row, position]
     key = context[row] * (int(code.max(initial=0)) + 1) + code
     wanted = np.unique(key[mass[:, row, position].max(axis=0, initial=0.0) > 0])
     cell = np.searchsorted(wanted, key)
@@ -433,11 +428,11 @@ def slot_codes(model: ClickModel, items: Any, depth: int) -> Ints:  # noqa: ANN4
     return code.reshape(len(items), depth)
 
 
-def _prefix_cells(policies: Candidate) -> Cells:
+def _prefix_cells(policies: Candidate, end: int) -> Cells:
     """An item below the same items."""
     batch, lists, depth = policies.batch, policies.lists, policies.depth
     counts = log_slots(batch, "prefix")
-    row, position = np.nonzero(lists.pairs != EMPTY)
+    row, position = np.nonzero(lists.pairs[:, :end] != EMPTY)
     number = lists.prefix[row, position] * depth + position
     key, first, cell = np.unique(number, return_index=True, return_inverse=True)
     matched = matched_prefixes(batch, lists, depth)[row[first], position[first]]
@@ -451,7 +446,6 @@ def _prefix_cells(policies: Candidate) -> Cells:
 def _list_cells(policies: Candidate, end: int) -> Cells:
     """Whole lists, down to position `end`."""
     batch, lists = policies.batch, policies.lists
-    end = min(end, policies.depth)
     counts = log_slots(batch, "list", end)
     number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
     numbers, first, cell = np.unique(number, return_index=True, return_inverse=True)
@@ -511,7 +505,8 @@ def other_mass(cells: Cells, policies: Candidate, other: Candidate, target: Targ
     return sums(atom[atom >= 0], mass[atom >= 0], len(cells.key))
 
 
-class CellEntries(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CellEntries:
     """What the clusters of a log have of each cell: an entry for every cell in every cluster.
 
     Attributes:
@@ -531,10 +526,14 @@ class CellEntries(NamedTuple):
     def by_cell(self, values: Floats) -> Floats:
         """Shape (…, G): the sums over the clusters of each cell, of values (…, Q)."""
         totals = np.zeros((*values.shape[:-1], len(self.start) - 1))
-        some = np.flatnonzero(self.start[1:] > self.start[:-1])
-        if len(some):  # reduceat has no empty runs
-            totals[..., some] = np.add.reduceat(values, self.start[some], axis=-1)
+        if len(self._some):  # reduceat has no empty runs
+            totals[..., self._some] = np.add.reduceat(values, self.start[self._some], axis=-1)
         return totals
+
+    @cached_property
+    def _some(self) -> Ints:
+        """The cells that have entries."""
+        return np.flatnonzero(self.start[1:] > self.start[:-1])
 
 
 def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bools) -> CellEntries:

@@ -164,7 +164,8 @@ def _few_clusters(
     at, group = numbered(key, batch.context_count * clusters)
     of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
     all_ = [expected[:, None] * factor[:, :, cell] for factor in (weight, f)]
-    part = [each * np.sqrt(others)[:, None] for each in all_]
+    root = np.sqrt(others)[:, None]
+    part = [each * root for each in all_]
     there = None
     for sign, moved in ((1.0, all_), (-1.0, part)):
         v, f = (group_sums(group, each, len(at)) for each in moved)

@@ -410,7 +410,8 @@ def _weighted(cut: Cut, targets: list[Target]) -> Floats:
     """Shape (A, Q): what is predicted of every case, by targets that share their cells."""
     batch, count = cut.batch, cut.protocol.count
     everything = _Everything(batch)
-    cells = cells_of(everything, targets[0])
+    end = max(target.metric.depth for target in targets)
+    cells = cells_of(everything, targets[0].model, end)
     earning = np.zeros(cells.size, dtype=np.bool_)  # other cells predict nothing
     for target in targets:
         earning[cells.cell[cells.counts.earned(cells.reward_counts(target))[cells.slot] > 0]] = True

@@ -122,7 +122,10 @@ class WeighedCells:
 def weigh(view: View, targets: list[Target], logging: Candidate | str | None) -> WeighedCells:
     """The candidates' cells with their weights, for targets of one group."""
     policies = view.policies
-    cells = cells_of(policies, targets[0], policies.depth if logging == "propensity" else None)
+    end = max(target.metric.depth for target in targets)
+    if logging == "propensity" and targets[0].model.cell == "list":
+        end = policies.depth  # the probability is that of the whole list
+    cells = cells_of(policies, targets[0].model, end)
     exposure = np.stack([cells.along(target.exposure) for target in targets])
     wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
