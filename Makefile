@@ -144,7 +144,7 @@ look: ## A report as page and pictures, checked for accessibility (node, Chromiu
 	$(VENV)/bin/python -m tests.rendering.look $(ARGS)
 
 screens: ## Terminals and a notebook as pictures in docs/pictures (tmux, Chromium)
-	$(VENV)/bin/python -m tests.rendering.screens
+	PYTHONPATH=. $(VENV)/bin/python docs/images/screens.py
 
 lock: ## Resolve pyproject.toml anew into requirements.lock (every extra, group and Python)
 	$(VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade \

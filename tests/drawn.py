@@ -231,11 +231,6 @@ def lists_table(policy: Policy) -> pa.Table:
     return pa.table({"context": context, "items": items, "probability": probability})
 
 
-def ranking_table(policy: Policy) -> pa.Table:
-    """One row a context: context, items."""
-    return lists_table(policy).drop_columns("probability")
-
-
 def marginals_table(policy: Policy) -> pa.Table:
     """One row an item and position: context, item, position, probability."""
     found: dict[tuple[Any, Any, int], float] = {}

@@ -25,12 +25,6 @@ def test_tallies_and_values_are_those_of_the_twin(log):
 
 
 @pytest.mark.long
-def test_parts_and_backtests_run(log):
-    assert scale.parts(log, MEMORY)["answers"] == 15
-    assert scale.backtest(log, MEMORY)["answers"] == 400
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("world", success.WORLDS)
 def test_at_least_one_click_is_known_to_a_hundredth(world):
     """A short version of `make success`."""

@@ -1,8 +1,7 @@
-"""The readers on real samples: what is published of them, and a slow parse of every record."""
+"""The readers on real samples: what is published of them."""
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -42,33 +41,8 @@ def click_rates(log: fc.Log, positions: int) -> list[float]:
     return [found["clicks by position", f"position {k}"] for k in range(1, positions + 1)]
 
 
-def sessions(path: Path) -> list[list[list[str]]]:
-    """The fields of all lines, by session."""
-    lines = [line.rstrip().split("\t") for line in path.read_text().splitlines()]
-    return [list(session) for _, session in groupby(lines, key=lambda fields: fields[0])]
-
-
-# --- Kaggle -------------------------------------------------------------------------------------
-
-
-def slow_yandex(session: list[list[str]]) -> list[dict[str, Any]]:
-    (meta,) = [line for line in session if line[1] == "M"]
-    rows = []
-    for line in session:
-        if line[2] == "Q" and line is not meta:
-            urls = [int(pair.split(",")[0]) for pair in line[6:]]
-            clicked = {int(c[4]) for c in session if c[2] == "C" and c[3] == line[3]}
-            clicks = [int(url in clicked) for url in urls]
-            day, user = int(meta[2]), int(meta[3])
-            rows.append(
-                {"query": int(line[4]), "items": urls, "clicks": clicks, "day": day, "user": user}
-            )
-    return rows
-
-
-def test_yandex_record_by_record(convert):
+def test_yandex(convert):
     done, rows = convert("yandex", YANDEX)
-    assert rows == [row for session in sessions(YANDEX) for row in slow_yandex(session)]
     assert done["found"][:2] == [470, 193]
     assert len({row["user"] for row in rows}) == 18
     assert len({row["query"] for row in rows}) == 148
@@ -78,37 +52,8 @@ def test_yandex_record_by_record(convert):
     assert done["found"][2] == 177 - 3
 
 
-# --- Naver --------------------------------------------------------------------------------------
-
-
-def slow_naver(session: list[list[str]]) -> list[dict[str, Any]]:
-    """Walks through the session once, and looks back from each click."""
-    rows: list[dict[str, Any]] = []
-    for line in session:
-        if line[2] == "Q":
-            urls = [int(url) for url in line[5:]]
-            first = [urls.index(url) == k for k, url in enumerate(urls)]
-            rows.append(
-                {
-                    "query": int(line[3]),
-                    "items": [u if kept else None for u, kept in zip(urls, first, strict=True)],
-                    "clicks": [0 if kept else None for kept in first],
-                    "region": line[4],
-                    "session": int(line[0]),
-                    "day": int(line[1]) // DAY,
-                }
-            )
-        else:
-            for row in reversed(rows):
-                if int(line[3]) in row["items"]:
-                    row["clicks"][row["items"].index(int(line[3]))] = 1
-                    break
-    return rows
-
-
-def test_naver_record_by_record(convert):
+def test_naver(convert):
     done, rows = convert("relevance_prediction", NAVER, DAY)
-    assert rows == [row for session in sessions(NAVER) for row in slow_naver(session)]
     assert done.records == 31_564
     assert len({row["session"] for row in rows}) == 18_522
     assert {row["day"] for row in rows} == {0, 11, *range(21, 83)}

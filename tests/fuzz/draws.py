@@ -62,7 +62,7 @@ class Case:
         candidate: by context, lists and their probabilities.
         kind: the policy that the library is given for it.
         pi: the logging policy, where it is given.
-        slots, chunk, times: how the log is dealt to batches and files.
+        slots: of how many rows times positions batches are.
     """
 
     seed: int
@@ -79,10 +79,7 @@ class Case:
     clusters: str | None = None
     units: bool = False
     propensity: str = "slot"
-    masked: bool = True
     slots: int = 4_000_000
-    chunk: int = 250_000
-    times: int = 1
 
     @property
     def records(self) -> list[Record]:
@@ -128,10 +125,7 @@ def draw(seed: int) -> Case:
         clusters=rng.choice((None, None, "record", "period")),
         units=rng.random() < 0.3,
         propensity="list" if models == ("list",) else "slot",
-        masked=rng.random() < 0.8,
         slots=rng.choice((1, 7, 50, 4_000_000, 4_000_000, 4_000_000)),
-        chunk=rng.choice((1, 3, 250_000)),
-        times=rng.choice((1, 2, 5)),
     )
 
 

@@ -21,8 +21,8 @@ from foreclick.estimators import parse_estimators
 from foreclick.metrics import AnyMetric
 from foreclick.question import Question
 from tests.answers import clipped
-from tests.fuzz.arrays import lists_of, policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row
+from tests.fuzz.given import logging_of, policy_of, tally_of
 from tests.truth import firsts, oracle, parts, propensities, spread
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Difference(AssertionError):
 
 def judge(case: Case) -> int:
     """How many rows of answers were compared; raises a `Difference`."""
-    found = answered(refused(case), lambda: ask(case, case.slots, case.chunk, case.times))
+    found = answered(refused(case), lambda: ask(case, case.slots))
     if found is None:
         return 1
     rows = answers_of(found)
@@ -66,24 +66,24 @@ def judge(case: Case) -> int:
 # --- the library ----------------------------------------------------------------------------------
 
 
-def ask(case: Case, slots: int, chunk: int, times: int) -> Estimates:
+def ask(case: Case, slots: int) -> Estimates:
     """What the library says."""
-    tally = tally_of(case, slots=slots, chunk=chunk, times=times)
-    metrics = tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
-    return estimate(tally, question_of(case, tally, metrics))
+    return estimate(tally_of(case, slots), question_of(case, metrics_of(case)))
 
 
-def question_of(case: Case, tally: fc.Tally, metrics: Sequence[AnyMetric]) -> Question:
+def metrics_of(case: Case) -> tuple[fc.Metric, ...]:
+    """The metrics of a case, each once."""
+    return tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
+
+
+def question_of(case: Case, metrics: Sequence[AnyMetric]) -> Question:
     """The question of a case, about these metrics."""
-    logging: Any = case.logging
-    if case.pi is not None:
-        logging = lists_of(fc.Lists, case.pi, tally)
     return Question(
-        candidates=[policy_of(case, tally)],
+        candidates=[policy_of(case)],
         estimators=parse_estimators(clipped(case.models, case.clips)),
         metrics=metrics,
         missing=case.missing,  # type: ignore[arg-type]
-        loggings=[logging] * len(case.models),
+        loggings=[logging_of(case)] * len(case.models),
         by=("land",) if case.by else (),
         clusters=(case.clusters,) if case.clusters else (),  # type: ignore[arg-type]
     )
@@ -139,10 +139,8 @@ def _assert_total(name: str, each: list[float], whole: float) -> None:
 
 
 def assert_same_in_batches(case: Case, found: Estimates) -> None:
-    """However the log is dealt to batches and files, the answer is the same."""
-    whole = all(float(8 * row.weight).is_integer() for row in case.rows)
-    other = ask(case, 4_000_000 if case.slots == 1 else 1, 2, 3 if whole else case.times)
-    again = answers_of(other)
+    """However the log is dealt to batches, the answer is the same."""
+    again = answers_of(ask(case, 4_000_000 if case.slots == 1 else 1))
     for key, one in answers_of(found).items():
         two = again.pop(key)
         measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)

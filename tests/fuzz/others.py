@@ -23,22 +23,25 @@ from foreclick.logs import CONTEXT
 from foreclick.question import Question, policy_depth
 from foreclick.questions.backtest import backtest_by
 from tests.answers import clipped
-from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, draw
+from tests.fuzz.given import logging_of, policy_of, read, tally_of
 from tests.fuzz.judge import (
     SAME,
     Difference,
     answered,
+    answers_of,
+    ask,
     assert_add_up,
     assert_close,
     expected,
+    expected_of,
     judge,
+    metrics_of,
     question_of,
     refused,
     told,
 )
 from tests.fuzz.pairs import judge_baseline, judge_compare
-from tests.fuzz.public import judge_public
 from tests.fuzz.ratios import judge_ratios
 from tests.truth import firsts, oracle, protocol
 from tests.truth import ladder as rungs
@@ -93,7 +96,7 @@ def judge_backtest(case: Case) -> int:
         refusals,
         lambda: backtest_by(
             Protocol({}, forward, weight="records" if by_records else "pairs"),
-            tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times),
+            tally_of(case),
             metrics=[fc.Metric(measure.spelling) for measure in case.measures],
             estimators=clipped([told(model) for model in case.models], list(case.clips)),
             **how,
@@ -163,9 +166,9 @@ def judge_ladder(case: Case) -> int:
     top: Top = rng.choice(("list", "ip"))
     stopping = 0.0 if top == "ip" else rng.choice((0.0, 0.7, 1.0, None))
     ladder = fc.Ladder(top, rng.choice((P, None)), stopping)
-    tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
+    tally = tally_of(case)
     metrics = list(dict.fromkeys(fc.Metric(measure.spelling) for measure in measures))
-    policy = policy_of(case, tally)
+    policy = policy_of(case)
     question = Question([policy], [ladder], metrics, missing="drop", clusters=("record",))
     found = estimate(tally, question)
     (fit,) = fit_ladders(tally, question)
@@ -217,10 +220,9 @@ def judge_contexts(case: Case) -> int:
     case = replace(case, by=False)
     logged = list(dict.fromkeys(row.context for row in case.rows))
     named = rng.sample(logged, rng.randint(1, len(logged)))
-    tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
-    metrics = tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
+    tally = tally_of(case)
     kind = pa.string() if isinstance(named[0], str) else pa.int64()
-    question = question_of(case, tally, metrics)
+    question = question_of(case, metrics_of(case))
     question = replace(question, contexts=pa.array(named, kind))
     found = answered(refused(case), lambda: estimate(tally, question))
     if found is None:
@@ -238,6 +240,45 @@ def judge_contexts(case: Case) -> int:
                 assert_close(name, one, value, right, where)
         compared += 1
     return compared
+
+
+def judge_public(case: Case) -> int:
+    """How many rows of `evaluate` were compared: with oracles, and errors with those inside."""
+    by = clipped([told(model) for model in case.models], list(case.clips))
+    found = answered(
+        refused(case),
+        lambda: fc.evaluate(
+            read(case),
+            policy_of(case),
+            estimators=by,
+            metrics=metrics_of(case),
+            missing=case.missing,  # type: ignore[arg-type]
+            logging=logging_of(case),
+            by="land" if case.by else None,
+            confidence=fc.Confidence(clusters="record") if case.clusters else None,
+        ),
+    )
+    if found is None:
+        return 1
+    records = replace(case, clusters="record" if case.clusters else None)
+    inner = answers_of(ask(records, case.slots))
+    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.measures}
+    for number, row in enumerate([*found, *found.whole]):
+        land = row["land"] if case.by and number < len(found) else ...
+        name, metric, clip = row["estimator"], row["metric"], row["clip"]
+        where = f"{name}, {metric}, M={clip}, {land!r}"
+        right = expected_of(case, land, name, by_name[metric], clip)
+        for column, value in right.items():
+            if column != "size":
+                assert_close(column, row, value, right, where)
+        one = inner.pop((name, metric, clip, land))
+        if row.get("se") is not None:
+            variance = max(float(one.covariance[0, 0]), 0.0)
+            if not math.isclose(row["se"] ** 2, variance, rel_tol=1e-9, abs_tol=1e-300):
+                raise Difference(f"se of {where}: {row['se']} is not √{variance}")
+    if inner:
+        raise Difference(f"no rows of {list(inner)}")
+    return len(found)
 
 
 MORE: dict[str, Callable[[Case], int]] = {

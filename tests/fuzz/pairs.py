@@ -18,8 +18,8 @@ from foreclick.estimate.work import estimate
 from foreclick.policies import Policy
 from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS
-from tests.fuzz.arrays import policy_of, tally_of
 from tests.fuzz.draws import Case, Measure, Row, rival
+from tests.fuzz.given import policy_of, tally_of
 from tests.fuzz.judge import (
     Difference,
     answered,
@@ -29,6 +29,7 @@ from tests.fuzz.judge import (
     expected,
     expected_of,
     inside,
+    metrics_of,
     question_of,
     refused,
     spread_known,
@@ -60,11 +61,11 @@ def judge_baseline(case: Case) -> int:
             replace(side, candidate={x: of for x, of in side.candidate.items() if x in both})
             for side in sides
         ]
-    tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
-    metrics = tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
-    a, b = policy_of(case, tally), policy_of(rival(case), tally)
+    tally = tally_of(case)
+    metrics = metrics_of(case)
+    a, b = policy_of(case), policy_of(rival(case))
     kinds = rng.choice(KINDS) if case.units else rng.choice(KINDS[:2])
-    question = replace(question_of(case, tally, metrics), clusters=kinds)
+    question = replace(question_of(case, metrics), clusters=kinds)
     refusals = {kind for side in sides for kind in refused(side)}
     found = answered(refusals, lambda: estimate(tally, replace(question, candidates=[a, b])))
     if found is None:
@@ -265,8 +266,8 @@ def judge_compare(case: Case) -> int:
     )  # fmt: skip
     sides = [case, rival(case)]
     kinds = _kinds_of(case)
-    tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
-    a, b = (policy_of(side, tally) for side in sides)
+    tally = tally_of(case)
+    a, b = (policy_of(side) for side in sides)
     options: dict[str, Any] = {
         "estimators": fc.Weighted(model, clip, "1/k" if model == "pbm" else None),
         "metrics": fc.Metric(measure.spelling),

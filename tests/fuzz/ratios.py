@@ -15,8 +15,8 @@ import numpy as np
 import foreclick as fc
 from foreclick.estimate.estimates import Estimate, Estimates
 from foreclick.estimate.work import estimate
-from tests.fuzz.arrays import tally_of
 from tests.fuzz.draws import Case, Measure, Row
+from tests.fuzz.given import tally_of
 from tests.fuzz.judge import (
     LEAST,
     Difference,
@@ -42,8 +42,8 @@ def judge_ratios(case: Case, pairs: Sequence[tuple[Measure, Measure]] = ()) -> i
     pairs = pairs or _draw(case)
     used = tuple(dict.fromkeys(itertools.chain.from_iterable(pairs)))
     metrics = {fc.Ratio(*(m.spelling for m in pair)): pair for pair in pairs}
-    tally = tally_of(case, slots=case.slots, chunk=case.chunk, times=case.times)
-    question = question_of(case, tally, tuple(metrics))
+    tally = tally_of(case)
+    question = question_of(case, tuple(metrics))
     with without_hidden():
         found = answered(refused(replace(case, measures=used)), lambda: estimate(tally, question))
         if found is None:

@@ -23,7 +23,7 @@ def test_random_logs_are_answered_as_the_oracles_do(part):
     assert sum(count for _, count, _ in found) > 200
 
 
-@pytest.mark.parametrize("part", range(tries(2, 10)))
+@pytest.mark.parametrize("part", range(tries(1, 10)))
 def test_so_they_are_through_the_public_api(part):
     found = [compared(seed, "public") for seed in range(900 + 20 * part, 920 + 20 * part)]
     assert [(seed, wrong) for seed, _, wrong in found if wrong] == []

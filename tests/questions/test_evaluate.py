@@ -89,6 +89,14 @@ class TestContexts:
             assert advice in message
         assert any("hardly repeat" in note for note in found.notes), "also where it is printed"
 
+    def test_propensities_stay_with_their_records_where_others_are_dropped(self):
+        chances = [0.5] * 6 + [0.25] * 6
+        log = read(TWO, {"propensity": "p"}, p=chances)
+        new = {"context": ["r"], "items": [[3, 1]]}
+        asked = {"estimators": "list", "logging": "propensity", "missing": "drop"}
+        # Three of the six records of r show its list, with a click each.
+        assert ask(log, new, **asked)["value"] == pytest.approx([3 * 1 / 0.25 / 6])
+
 
 class TestNothingInCommon:
     def test_no_item_in_common_is_no_answer_by_any_estimator(self, log):

@@ -1,4 +1,4 @@
-"""Draw the screens of the documentation: python -m tests.rendering.screens.
+"""Draw the screens of the documentation: python docs/images/screens.py.
 
 Commands run in a real terminal (tmux), and a notebook's cell is shown in a real browser (Chromium).
 Look at every picture before it is committed.
@@ -22,7 +22,7 @@ from rich.text import Text
 import foreclick as fc
 from tests import docs_files
 
-HERE = Path(__file__).parents[2] / "docs" / "pictures"
+HERE = Path(__file__).parents[1] / "pictures"
 FORECLICK = f"{shlex.quote(sys.executable)} -m foreclick"
 LIGHT = TerminalTheme(
     (255, 255, 255),
