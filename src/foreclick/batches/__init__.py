@@ -13,7 +13,6 @@ from foreclick.batches.drawn import (
 from foreclick.batches.encode import Codebook, decode, row_schema
 from foreclick.batches.facts import (
     FEW_RECORDS,
-    contexts_repeat,
     count_periods,
     largest_rewards,
     records_without_period,

@@ -8,18 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches.source import batches_of
-from foreclick.tallies.base import Tally, context_sizes
+from foreclick.engines import Value
+from foreclick.logs import CONTEXT, N
+from foreclick.tallies.base import Tally
 
 
 def count_periods(tally: Tally) -> int:
     """How many periods a tally has; records without one are not counted."""
     periods = batches_of(tally).codebook.periods
     return 0 if periods is None else periods.known
-
-
-def count_records(tally: Tally) -> float:
-    """How many records a tally has, as many as its batches count."""
-    return float(tally.counts()["records"])
 
 
 def records_without_period(tally: Tally) -> float:
@@ -58,15 +55,16 @@ def size_of(tally: Tally) -> LogSize:
     batches = batches_of(tally)
     if "size" not in batches.cache:
         records, rows, pairs = [np.empty(0)], [np.empty(0, dtype=np.int64)], 0
-        if batches.small and not tally.engine.maps:
+        if batches.small and not batches.elsewhere:
             for batch in batches:  # they stay in memory for what follows
                 records.append(batch.context_n)
                 rows.append(np.diff(batch.context_rows))
                 pairs += batch.pair_count
         else:  # by one query, where batches would all be read for it; pairs are a guess
-            n, count = context_sizes(tally)
-            records, rows = [n], [count]
-            pairs = min(len(count) * _LISTS, int(count.sum())) * tally.shape.depth
+            table, sizes = tally.stored, {N: tally.stored.total(N), "rows": Value("count(*)")}
+            sized = table.grouped(table.own([CONTEXT]), sizes).to_pyarrow()
+            records, rows = [np.asarray(sized[N], np.float64)], [np.asarray(sized["rows"])]
+            pairs = min(len(rows[0]) * _LISTS, int(rows[0].sum())) * tally.shape.depth
         n, count = np.concatenate(records), np.concatenate(rows)
         median = float(np.median(n)) if len(n) else 0.0
         total, largest = int(count.sum()), int(count.max(initial=0))
@@ -76,11 +74,6 @@ def size_of(tally: Tally) -> LogSize:
 
 FEW_RECORDS = 5
 """Below so many records in the median context, frequencies estimate the logging policy badly."""
-
-
-def contexts_repeat(tally: Tally) -> tuple[int, float]:
-    """The number of contexts and the median number of records of one."""
-    return size_of(tally)[:2]
 
 
 def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:

@@ -143,11 +143,6 @@ class RowsWork(Generic[Answer]):
                 yield pa.record_batch({CONTEXT: first, _PAYLOAD: pa.array([payload])})
 
 
-def in_processes(tally: Tally, work: RowsWork[Answer], workers: int) -> Iterator[Answer]:
-    """What the work gives for every batch of a tally, by several processes, in order."""
-    return pooled(work, whole_contexts(tally.sorted_batches(), work.rows), workers)
-
-
 def in_cluster(tally: Tally, work: RowsWork[Answer]) -> Iterator[Answer]:
     """What the work gives for every batch of a tally that stays in its cluster, in order."""
     context = tally.stored.kinds.field(CONTEXT).type

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+import pyarrow as pa
+
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, Codes, encode
-from foreclick.batches.pool import RowsWork, in_cluster, in_processes
-from foreclick.engines import Engine
+from foreclick.batches.pool import RowsWork, in_cluster, pooled
 from foreclick.logs import PERIOD
 from foreclick.progress import report_share
 from foreclick.tallies.base import Tally, distinct
@@ -69,6 +70,7 @@ class Batches:
     Attributes:
         small: whether all batches stay in memory, as far as is known.
         limit: how many rows a batch has at most, unless a single context has more.
+        elsewhere: whether the tally stays in a cluster, and is worked on there.
         cache: what only the log decides, once computed.
     """
 
@@ -81,6 +83,7 @@ class Batches:
         keep: int | None = None,
     ) -> None:
         self.tally, self.shape, self.source = tally, tally.shape, source
+        self.elsewhere = source is None and tally.engine.maps
         if source is None:
             # What occurs in the whole log: the engine reads these columns alone.
             columns = [*([PERIOD] if tally.shape.period else []), *tally.shape.segments]
@@ -102,8 +105,7 @@ class Batches:
             return
         source: Iterable[Batch] | None = self.source
         if source is None:
-            parts = whole_contexts(self.tally.sorted_batches(), self.limit)
-            source = (encode(part, self.shape, self.codebook) for part in parts)
+            source = (encode(part, self.shape, self.codebook) for part in self._parts())
         read: list[Batch] = []
         slots = rows = 0
         for batch in source:
@@ -130,12 +132,16 @@ class Batches:
             work: from a batch to values of its contexts; it must be picklable to go elsewhere.
             workers: how many processes work at a time; 1: this one.
         """
-        elsewhere = RowsWork(self.shape, self.codebook, work, self.limit)
-        if self.tally.engine.maps:
-            return in_cluster(self.tally, elsewhere)
+        rows_work = RowsWork(self.shape, self.codebook, work, self.limit)
+        if self.elsewhere:
+            return in_cluster(self.tally, rows_work)
         if workers > 1 and not self.small:
-            return in_processes(self.tally, elsewhere, workers)
+            return pooled(rows_work, self._parts(), workers)
         return map(work, self)
+
+    def _parts(self) -> Iterator[pa.Table]:
+        """The rows of the tally, some whole contexts after others."""
+        return whole_contexts(self.tally.sorted_batches(), self.limit)
 
 
 def batches_of(tally: Tally) -> Batches:
@@ -146,18 +152,17 @@ def batches_of(tally: Tally) -> Batches:
     return tally.cache[key]  # type: ignore[no-any-return]
 
 
-def regrouped(tally: Tally, engine: Engine, source: Source, keep: int) -> Tally:
+def regrouped(tally: Tally, source: Source, keep: int) -> Tally:
     """A tally of the same records in other contexts, which are there as batches only.
 
     What was learnt of the log holds for it too; only its batches are others.
 
     Args:
         tally: of the log as it is.
-        engine: where the batches come from, which need not be where the log lives.
         source: the batches.
         keep: rows times positions up to which they stay in memory.
     """
-    other = replace(tally, engine=engine, files=(), cache=dict(tally.cache))
+    other = replace(tally, files={}, cache=dict(tally.cache))
     other.cache[_key(other)] = Batches(other, source=source, keep=keep)
     return other
 

@@ -49,8 +49,8 @@ _PROBE = "foreclick: zoë 東京"
 _proven: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Connections whose hash was found to be right, by their id."""
 
-_unneeded: list[tuple[Engine, str]] = []
-"""Tables that nothing needs any more.
+_unneeded: list[tuple[Engine, Callable[[], object]]] = []
+"""How tables are dropped that nothing needs any more.
 
 The garbage collector may run in the middle of a statement, while a driver holds its lock; so it
 only notes them here, and the engine drops them before it makes the next one.
@@ -107,6 +107,11 @@ class Table:
         """The names of the columns."""
         return tuple(self.kinds.names)
 
+    @property
+    def sql(self) -> str:
+        """The SELECT of all rows."""
+        return f"SELECT * FROM {self.rows} AS s"
+
     def query(self, sql: str, kinds: pa.Schema | None = None) -> Table:
         """A SELECT over these rows (`self.rows`), of other columns if they are given."""
         return replace(self, rows=f"({sql})", kinds=kinds or self.kinds, held=self)
@@ -137,13 +142,11 @@ class Table:
 
     def where(self, condition: str) -> Table:
         """The rows of `s` for which a condition holds."""
-        return self.query(f"SELECT * FROM {self.rows} AS s WHERE {condition}")
+        return self.query(f"{self.sql} WHERE {condition}")
 
     def added(self, keys: Sequence[str], count: str) -> Table:
         """A row for each combination of values of some columns, with the sum of `count`."""
-        whole = pa.types.is_integer(self.kinds.field(count).type)
-        total = Value(self.total(count), pa.int64() if whole else pa.float64())
-        return self.grouped(self.own(keys), {count: total})
+        return self.grouped(self.own(keys), {count: self.total(count)})
 
     def select(self, *names: str) -> Table:
         """Some of the columns, in this order."""
@@ -154,11 +157,10 @@ class Table:
         others = [other for other in self.columns if other != name]
         return self.made(self.own(others) | {name: Value(value, kind)})
 
-    def total(self, column: str) -> str:
+    def total(self, column: str) -> Value:
         """The sum of a column; integers stay 64-bit integers on every engine."""
-        whole = pa.types.is_integer(self.kinds.field(column).type)
-        say = self.engine.say
-        return say.cast(f"sum({say.column(column)})", "whole" if whole else "real")
+        whole, say = pa.types.is_integer(self.kinds.field(column).type), self.engine.say
+        return Value.sum(say.column(column), say, "whole" if whole else "real")
 
     def computed(self, step: str) -> Table:
         """The rows computed once, if they may be kept where they live; as they are elsewhere."""
@@ -166,7 +168,7 @@ class Table:
 
     def to_pyarrow(self) -> pa.Table:
         """All rows."""
-        return self.engine.ask(f"SELECT * FROM {self.rows} AS s", self.kinds)
+        return self.engine.ask(self.sql, self.kinds)
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """The rows of a small table, as dicts."""
@@ -180,7 +182,7 @@ class Engine:
     To add an engine is to write `arrow` and a row of `SPELLINGS`.
 
     Attributes:
-        dialect: how it spells.
+        name: what it is called, and how it spells: duckdb, pyspark, postgres, ….
         far: whether it is a cluster or a server, rather than part of this process.
         maps: whether it has workers that a Python function can be sent to (`mapped`).
         hashes: whether tests have shown that its hash is right; otherwise it is asked.
@@ -190,7 +192,7 @@ class Engine:
         connection: of its driver.
     """
 
-    dialect: str = ""
+    name: str = ""
     far: ClassVar[bool] = True
     maps: ClassVar[bool] = False
     hashes: ClassVar[bool] = False
@@ -218,14 +220,9 @@ class Engine:
     # --- what follows from that ------------------------------------------------------------------
 
     @property
-    def name(self) -> str:
-        """What the engine is called: duckdb, pyspark, postgres, …."""
-        return self.dialect
-
-    @property
     def say(self) -> Spelling:
         """How the engine spells."""
-        return SPELLINGS[self.dialect]
+        return SPELLINGS[self.name]
 
     @property
     def scratch_engine(self) -> Engine:
@@ -262,15 +259,13 @@ class Engine:
 
     def batches(self, table: Table) -> Iterator[pa.RecordBatch]:
         """The rows of a table in batches, for those larger than memory."""
-        sql = f"SELECT * FROM {table.rows} AS s"
-        with self.explained(sql):
-            for batch in self.arrow(sql, table.kinds):
+        with self.explained(table.sql):
+            for batch in self.arrow(table.sql, table.kinds):
                 yield _cast(batch, table.kinds)
 
     def keep(self, step: str, table: Table) -> Table:
         """The rows of a table, computed once and kept in `scratch_engine`, named by the step."""
-        sql = f"SELECT * FROM {table.rows} AS s"
-        with self.explained(sql, step):
+        with self.explained(table.sql, step):
             return self.scratch_engine.spooled(table.kinds, self.batches(table))
 
     def show(self, table: pa.Table | ArrowDataset) -> Table:
@@ -296,28 +291,30 @@ class Engine:
     def release(self) -> None:
         """Give back memory that is kept for tables which are not needed soon."""
 
-    def drop(self, name: str) -> None:
-        """Forget a table made by `keep` or `show`."""
-        raise NotImplementedError
-
     def drop_unused(self) -> None:
         """Drop the tables of this engine that nothing needs any more."""
         with self.alone():
-            for name in [name for engine, name in list(_unneeded) if engine == self]:
+            for engine, drop in [unneeded for unneeded in list(_unneeded) if unneeded[0] == self]:
                 with suppress(Exception):  # a connection that is closed has dropped it
-                    _unneeded.remove((self, name))
-                    self.drop(name)
+                    _unneeded.remove((engine, drop))
+                    drop()
 
-    def owned(self, name: str, make: Callable[[], object]) -> Owner:
-        """Makes a table that is dropped when nothing needs it, or if making it fails."""
+    def owned(self, make: Callable[[], object], drop: Callable[[], object]) -> Owner:
+        """Makes a table that is dropped when nothing needs it, or if making it fails.
+
+        Whoever holds what is returned needs the table.
+        """
         self.drop_unused()
         try:
             make()
         except BaseException:
-            _unneeded.append((self, name))
+            _unneeded.append((self, drop))
             self.drop_unused()
             raise
-        return Owner(self, name)
+        owner = Owner()
+        finalizer = weakref.finalize(owner, _unneeded.append, (self, drop))
+        finalizer.atexit = False  # what is temporary goes with the process anyway
+        return owner
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -383,11 +380,6 @@ class Engine:
 
 class Owner:
     """Whoever holds it needs a temporary table, which is dropped afterwards."""
-
-    def __init__(self, engine: Engine, name: str) -> None:
-        self.name = name
-        finalizer = weakref.finalize(self, _unneeded.append, (engine, name))
-        finalizer.atexit = False  # what is temporary goes with the process anyway
 
 
 def _cast(rows: Any, schema: pa.Schema) -> Any:  # noqa: ANN401

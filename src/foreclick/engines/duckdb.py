@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from threading import RLock
 from typing import Any
 
@@ -41,7 +41,7 @@ class DuckDB(Engine):
         limit: of its memory, if we gave it one.
     """
 
-    dialect = "duckdb"
+    name = "duckdb"
     far = False
     hashes = True
     keeps = True
@@ -62,7 +62,7 @@ class DuckDB(Engine):
 
     def keep(self, step: str, table: Table) -> Table:
         """In a temporary table, of exactly these types."""
-        name = self.unique(step)
+        name = DUCKDB.name(self.unique(step))
         values = {f.name: DUCKDB.column(f.name) for f in table.kinds}
         typed = [f for f in table.kinds if f.type in _TYPES]  # DuckDB may have others for them
         values |= {f.name: f"CAST({values[f.name]} AS {_TYPES[f.type]})" for f in typed}
@@ -70,15 +70,19 @@ class DuckDB(Engine):
 
         def make() -> None:
             with self.explained(sql, step):
-                self.connection.execute(f"CREATE TEMPORARY TABLE {DUCKDB.name(name)} AS {sql}")
+                self.connection.execute(f"CREATE TEMPORARY TABLE {name} AS {sql}")
 
-        return Table(self, DUCKDB.name(name), table.kinds, self.owned(name, make))
+        drop = partial(self.connection.execute, f"DROP TABLE IF EXISTS {name}")
+        return Table(self, name, table.kinds, self.owned(make, drop))
 
     def show(self, table: pa.Table | ArrowDataset) -> Table:
         """DuckDB scans an Arrow table, or a dataset, where it lies, without a copy."""
         name = self.unique("source")
         with self.alone():
-            owner = self.owned(name, lambda: self.connection.register(name, table))
+            owner = self.owned(
+                partial(self.connection.register, name, table),
+                partial(self.connection.unregister, name),
+            )
             return Table(self, DUCKDB.name(name), table.schema, owner)
 
     def spooled(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Table:
@@ -102,12 +106,14 @@ class DuckDB(Engine):
                 self.connection.register_filesystem(store)
         options = ", header = true" if reader == "read_csv" else ""
         options += "" if partitions else ", hive_partitioning = false"
-        name = self.unique("files")
+        name = DUCKDB.name(self.unique("files"))
         scan = f"SELECT * FROM {reader}([{', '.join(map(DUCKDB.literal, files))}]{options})"
         with self.alone():
-            view = f"CREATE TEMPORARY VIEW {DUCKDB.name(name)} AS {scan}"
-            owner = self.owned(name, lambda: self.connection.execute(view))
-            table = self.table(DUCKDB.name(name), owner)
+            owner = self.owned(
+                partial(self.connection.execute, f"CREATE TEMPORARY VIEW {name} AS {scan}"),
+                partial(self.connection.execute, f"DROP VIEW IF EXISTS {name}"),
+            )
+            table = self.table(name, owner)
         return replace(table, kinds=table.kinds.with_metadata({READER: reader}))
 
     @contextmanager
@@ -129,14 +135,6 @@ class DuckDB(Engine):
                 self.connection.execute(f"SET memory_limit = '{_LITTLE}'")
             finally:
                 self.connection.execute("SET memory_limit = ?", [self._limit])
-
-    def drop(self, name: str) -> None:
-        """Forget a table, a view of files, or an Arrow table that was shown."""
-        if "_source_" in name:
-            self.connection.unregister(name)
-        else:
-            kind = "VIEW" if "_files_" in name else "TABLE"
-            self.connection.execute(f"DROP {kind} IF EXISTS {DUCKDB.name(name)}")
 
 
 def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckDB:

@@ -17,7 +17,7 @@ import tempfile
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import cache
@@ -172,10 +172,15 @@ def opened(path: str) -> IO[bytes]:
         return file
 
 
-def state(path: str) -> dict[str, Any]:
-    """What tells whether a file of this machine has changed."""
-    status = Path(path).stat()
-    return {"bytes": status.st_size, "changed": status.st_mtime_ns}
+def states(files: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Of files of this machine that are there, what tells whether they have changed."""
+    stats = {file: Path(file).stat() for file in files if Path(file).is_file()}
+    return {file: (stat.st_size, stat.st_mtime_ns) for file, stat in stats.items()}
+
+
+def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Files that are not the same as before, in order."""
+    return sorted(file for file in before | after if before.get(file) != after.get(file))
 
 
 def same_files(files: Sequence[str]) -> tuple[str, str] | None:

@@ -26,7 +26,7 @@ class Backend(Engine):
     """A backend of Ibis, by its own way to Arrow."""
 
     @property
-    def dialect(self) -> str:  # type: ignore[override]
+    def name(self) -> str:  # type: ignore[override]
         """Ibis's name of the engine."""
         return str(self.connection.name)
 

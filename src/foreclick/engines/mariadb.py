@@ -22,7 +22,7 @@ _KINDS = {
 class MariaDB(Engine):
     """A connection of PyMySQL."""
 
-    dialect = "mariadb"
+    name = "mariadb"
     hashes = True
     tables = True
 

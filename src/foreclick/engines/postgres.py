@@ -32,7 +32,7 @@ WHERE t.oid = ANY(%s)
 class Postgres(Engine):
     """A connection of psycopg 3."""
 
-    dialect = "postgres"
+    name = "postgres"
     hashes = True
     tables = True
 

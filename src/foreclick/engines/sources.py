@@ -120,11 +120,10 @@ def open_source(source: Any, engine: Any = None) -> Table:  # noqa: ANN401
 
 def paths_of(source: Any) -> list[str]:  # noqa: ANN401
     """The paths and URLs that a source is; none if it is something else."""
-    if isinstance(source, str | Path):
-        return [files.located(source)]
-    if isinstance(source, list | tuple) and all(isinstance(one, str | Path) for one in source):
-        return [files.located(one) for one in source]
-    return []
+    listed = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(one, str | Path) for one in listed):
+        return []
+    return [files.located(one) for one in listed]
 
 
 def bring(table: Table, target: Engine) -> Table:
@@ -138,7 +137,7 @@ def filter_by(table: Table, where: str | None) -> Table:
         return table
     engine = table.engine
     try:
-        if engine.dialect == "duckdb":
+        if engine.name == "duckdb":
             duckdb.SQLExpression(where)
         else:
             check_condition(where, engine.say)
@@ -193,15 +192,10 @@ def unchanged(source: Any) -> Iterator[None]:  # noqa: ANN401
 
     A log is read in several passes, and the file of one that is being written ends anywhere.
     """
-
-    def states() -> dict[str, Any]:
-        here = [path for path in paths_of(source) if not files.is_remote(path)]
-        return {file: files.state(file) for file in files_of(here) if Path(file).is_file()}
-
-    before = states()
+    here = [path for path in paths_of(source) if not files.is_remote(path)]
+    before = files.states(files_of(here))
     yield
-    after = states()
-    changed = sorted(file for file in before | after if before.get(file) != after.get(file))
+    changed = files.changed(before, files.states(files_of(here)))
     if changed:
         raise SourceError(
             f"{changed[0]!r} changed while it was read ({len(changed):,} such files). Read the log "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from foreclick.engines.base import Engine, Table, Work
 class Spark(Engine):
     """A session of Spark, or of Spark Connect."""
 
-    dialect = "pyspark"
+    name = "pyspark"
     maps = True
     hashes = True
     keeps = True
@@ -26,7 +27,8 @@ class Spark(Engine):
     def opened(self, frame: Any) -> Table:  # noqa: ANN401
         """A DataFrame of this session, as a table."""
         name = self.unique("source")
-        return self.table(name, self.owned(name, lambda: frame.createOrReplaceTempView(name)))
+        make, drop = partial(frame.createOrReplaceTempView, name), partial(self._drop, name)
+        return self.table(name, self.owned(make, drop))
 
     def keep(self, step: str, table: Table) -> Table:
         """Spark has no temporary tables: a view whose rows are kept.
@@ -34,17 +36,16 @@ class Spark(Engine):
         It can be recomputed from its lineage if an executor is lost.
         """
         name = self.unique(step)
-        sql = f"SELECT * FROM {table.rows} AS s"
 
         def make() -> None:
-            with self.explained(sql, step):
-                self.connection.sql(sql).createOrReplaceTempView(name)
+            with self.explained(table.sql, step):
+                self.connection.sql(table.sql).createOrReplaceTempView(name)
                 # By the view's name: Spark Connect would look up the frame's own sources once more
                 # to free it, and they may be gone by then.
                 self.connection.catalog.cacheTable(name)
                 self.connection.table(name).count()
 
-        return Table(self, name, table.kinds, self.owned(name, make))
+        return Table(self, name, table.kinds, self.owned(make, partial(self._drop, name)))
 
     def show(self, table: pa.Table) -> Table:
         """A view of rows that are sent there."""
@@ -60,13 +61,12 @@ class Spark(Engine):
         """In tasks, where the rows are; foreclick must be installed on the workers."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - an extra
 
-        sql = f"SELECT * FROM {table.rows} AS s"
-        with self.explained(sql):
-            frame = self.connection.sql(sql)
+        with self.explained(table.sql):
+            frame = self.connection.sql(table.sql)
             ranges = frame.repartitionByRange(frame[order[0]]).sortWithinPartitions(*order)
             return ranges.mapInArrow(work, from_arrow_schema(schema)).toArrow().cast(schema)
 
-    def drop(self, name: str) -> None:
+    def _drop(self, name: str) -> None:
         """Forget the view and free what it kept."""
         with suppress(Exception):  # no such view, or none that is kept
             self.connection.catalog.uncacheTable(name)

@@ -24,7 +24,7 @@ from foreclick.batches import (
     only_contexts,
     some_contexts,
 )
-from foreclick.batches.facts import count_records, records_without_period
+from foreclick.batches.facts import records_without_period
 from foreclick.errors import ModelError
 from foreclick.estimators import Estimator, LearntCurve, Weighted
 from foreclick.learn.clusters import TOO_MANY_PERIODS, clusters_of
@@ -240,7 +240,7 @@ def with_curves(
         curve, positions = _known(only_contexts(batches, taken))
     else:
         if key not in tally.cache:
-            tally.cache[key] = _known(batches, count_records(tally))
+            tally.cache[key] = _known(batches, float(tally.counts()["records"]))
         curve, positions = tally.cache[key]
     estimators_with_curves = [
         Weighted(by.model, by.clip, curve)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.batches import batches_of, pooled, regrouped
-from foreclick.engines import TableLike, default_engine, open_source
+from foreclick.engines import TableLike, open_source
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.fitting import production_covariance, production_prior
 from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
@@ -228,7 +228,7 @@ def _judged(folds: FoldedLog, held_out: pa.Table, metric: Metric, judge: object)
     """
     tally = folds.batches.tally
     (by,), _ = with_curves(tally, parse_estimators(judge), [metric])
-    apart = regrouped(tally, default_engine(), folds, KEPT)
+    apart = regrouped(tally, folds, KEPT)
     judged = evaluate(apart, Lists(held_out), metrics=metric, estimators=by, missing="production")
     # A note on drift is about the whole log.
     notes = tuple(note for note in judged.notes if not note.startswith(ITEMS_CHANGE))

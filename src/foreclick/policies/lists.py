@@ -198,12 +198,11 @@ class Lists(ListPolicy):
         return compress(table, roles, "refuse")
 
     def _check(self) -> None:
-        stored = self._rows.stored
-        off = f"abs({stored.total(N)} - 1.0) > {TOLERANCE!r}"
+        stored, total = self._rows.stored, self._rows.stored.total(N).text
         refuse(
             stored,
-            f"SELECT {CONTEXT}, {stored.total(N)} AS sum FROM {stored.rows} AS s "
-            f"GROUP BY {CONTEXT} HAVING {off}",
+            f"SELECT {CONTEXT}, {total} AS sum FROM {stored.rows} AS s "
+            f"GROUP BY {CONTEXT} HAVING abs({total} - 1.0) > {TOLERANCE!r}",
             lambda row: f"the probabilities of context {row[CONTEXT]!r} sum to {row['sum']:.6g}",
             "in every context they must sum to 1; add the lists that are missing, or divide by "
             "the sum",

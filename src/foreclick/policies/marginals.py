@@ -76,7 +76,7 @@ class Marginals(Policy):
         return item_rows(placed, self.context, self.item, _PLACE, self.probability)
 
     def _check(self) -> None:
-        slots, total = self._slots, self._slots.total(N)
+        slots, total = self._slots, self._slots.total(N).text
         refuse(
             slots,
             f"SELECT * FROM {slots.rows} AS s WHERE {_PLACE} < 1",

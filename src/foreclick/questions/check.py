@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick import inference
-from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, contexts_repeat, sums
+from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, size_of, sums
 from foreclick.engines import BUCKETS
 from foreclick.estimate.sums import whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
@@ -21,7 +21,7 @@ from foreclick.options import verb
 from foreclick.progress import report_step
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, counts, tally
+from foreclick.tallies.base import Tally, tally
 from foreclick.words import few, number_of, plural
 
 # A unit is bot-like with more records than so many medians, and than so many.
@@ -100,7 +100,7 @@ def check(log: LogLike) -> Check:
             at_position[name] += sums(reward.position, earned, shape.depth)
             in_period[name] += sums(period[reward.row], earned, count)
     number = int if _has_whole_counts(compressed) else float
-    contexts, median = contexts_repeat(compressed)
+    contexts, median = size_of(compressed)[:2]
     facts: list[Fact] = [
         ("size", "records", number(varied[1])),
         ("size", "rows of the tally", batches.rows),
@@ -285,7 +285,7 @@ def traffic_notes(both: Tally, variant: str, names: tuple[str, str]) -> list[str
     """
     shape = both.shape
     keys = [variant, CONTEXT, *[PERIOD] * shape.period, *[BUCKET] * shape.unit]
-    table = counts(both, keys)
+    table = both.stored.added(keys, N).to_pyarrow()
     n = table[N].to_numpy().astype(float)
     arm = (table[variant].to_numpy(zero_copy_only=False) == names[1]).astype(np.int64)
     bucket = table[BUCKET].to_numpy() if shape.unit else np.zeros(len(n), np.int64)

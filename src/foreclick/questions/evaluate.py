@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from foreclick import inference
-from foreclick.batches import FEW_RECORDS, batches_of, contexts_repeat, largest_rewards
+from foreclick.batches import FEW_RECORDS, batches_of, largest_rewards, size_of
 from foreclick.errors import ModelError
 from foreclick.estimate.estimates import Estimate, Estimates
 from foreclick.estimate.fitting import earned_by_clicks
@@ -170,7 +170,7 @@ def evaluate(
         and not isinstance(e, Ladder)  # which knows what to do with few
     ]
     if weighing:
-        notes += repetition_note(weighing, *contexts_repeat(tally))
+        notes += repetition_note(weighing, *size_of(tally)[:2])
     announce_effort(tally, question.estimators, len(policies))
     estimates = estimate(tally, question)
 
@@ -248,7 +248,7 @@ def make_question(
             "read_log(…, propensity='…')."
         )
     chosen = logging is None and shape.propensity is not None  # by the log
-    chosen = chosen and contexts_repeat(tally)[1] < FEW_RECORDS
+    chosen = chosen and size_of(tally).median < FEW_RECORDS
     if estimators is None or _is_default(estimators):
         policy = min(policies, key=lambda each: each.complete)
         every = estimators is not None

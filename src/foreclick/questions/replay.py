@@ -33,7 +33,7 @@ from foreclick.questions.evaluate import largest_slots, make_question
 from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Pair, judge_pairs
 from foreclick.rules import column
 from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, counts, local_tally, part, with_text
+from foreclick.tallies.base import Tally, local_tally, part, with_text
 from foreclick.words import few, number_of, one_of
 
 # Names that an arm has if it is what was there before.
@@ -121,7 +121,8 @@ def _tests(
 ) -> Iterator[_Arms]:
     """The pairs of arms, in both directions where both have enough records."""
     sizes: dict[str, dict[str, float]] = {}
-    for row in counts(tally, [*([experiment] if experiment else []), variant]).to_pylist():
+    columns = [*([experiment] if experiment else []), variant]
+    for row in tally.stored.added(columns, N).to_pylist():
         test = row[experiment] if experiment else ""
         if test is not None and row[variant] is not None:
             sizes.setdefault(test, {})[row[variant]] = row[N]
@@ -165,7 +166,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """A row for each estimator and metric of one direction; adds notes, and remarks on the test."""
     base, other = arms.names
-    lists = counts(arms.arm, [CONTEXT, *arms.arm.shape.items])
+    lists = arms.arm.stored.added([CONTEXT, *arms.arm.shape.items], N).to_pyarrow()
     n, context = lists[N].to_numpy(), lists[CONTEXT].combine_chunks().dictionary_encode().indices
     number = np.asarray(context.fill_null(-1)) + 1
     lists = lists.set_column(lists.num_columns - 1, "share", [n / np.bincount(number, n)[number]])

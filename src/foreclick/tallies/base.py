@@ -15,11 +15,8 @@ from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from foreclick.engines import (
     DUCKDB,
@@ -31,10 +28,10 @@ from foreclick.engines import (
     default_engine,
     read_schemas,
 )
-from foreclick.engines.files import ScratchFile, fetched, given_twice, is_remote, opened, state
+from foreclick.engines.files import ScratchFile, changed, fetched, given_twice, is_remote, states
 from foreclick.engines.kinds import called, loose
 from foreclick.errors import ForeclickError, SourceError, TallyError
-from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
+from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
 from foreclick.options import checked
 from foreclick.tallies.files import (
     GROUP_ROWS,
@@ -59,10 +56,9 @@ class Tally:
     """(context, period, segments, bucket, list, rewards, propensity) → n.
 
     Attributes:
-        engine: where it lives.
         shape: what its columns are.
         stored: the compact rows, with the columns `Shape.stored`: rewards of 0 and 1 are masks; a
-            table of `engine`.
+            table of `engine`, where the tally lives.
         dropped: how many rows of the log were left out, by cause.
         dropped_rows: how many rows of the log were left out.
         decayed: whether some periods count less than others.
@@ -70,14 +66,13 @@ class Tally:
         original: the compact rows that these are a copy of, if those lie in another engine.
         cache: what estimators have learnt of it, so that they need not look again; by its table,
             because a tally that was altered shares it.
-        files: the Parquet files that hold exactly these rows, each sorted, if they lie in files.
+        files: the Parquet files that hold exactly these rows, each sorted, if they lie in files;
+            with what tells whether each has changed since the tally was read.
         names: what the log's own columns are called, by their roles; the context's is None if it
             has none. A candidate's table may call them alike.
         notes: what the reader of an answer should know of how the log was read.
-        states: what tells whether each file has changed, as it was when the tally was read.
     """
 
-    engine: Engine
     shape: Shape
     stored: Table
     dropped: dict[str, int]
@@ -86,10 +81,14 @@ class Tally:
     source: str | None = field(default=None, compare=False)
     original: Table | None = None
     cache: dict[Any, Any] = field(default_factory=dict, compare=False)
-    files: tuple[str, ...] = field(default=(), compare=False)
+    files: dict[str, Any] = field(default_factory=dict, compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
-    states: tuple[dict[str, Any], ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def engine(self) -> Engine:
+        """Where it lives."""
+        return self.stored.engine
 
     @cached_property
     def table(self) -> Table:
@@ -123,20 +122,13 @@ class Tally:
         return _ordered(wide, replace(self.shape, masks=()).order).to_pyarrow()
 
     def row_count(self) -> int:
-        """The number of rows: of a tally in files by their footers, else by a query."""
-        if self.files:
-            rows = 0
-            for file in self.files:
-                with opened(file) as stream:
-                    rows += pq.read_metadata(stream).num_rows
-            return rows
+        """The number of rows."""
         return int(self.stored.aggregate({"n": Value("count(*)")})["n"])
 
     def counts(self) -> dict[str, Any]:
         """How many records and rows there are."""
-        whole = pa.types.is_integer(self.stored.kinds.field(N).type)
-        records = Value.sum(f"s.{N}", self.stored.engine.say, "whole" if whole else "real")
-        return self.stored.aggregate({"records": records, "rows": Value("count(*)")})
+        sizes = {"records": self.stored.total(N), "rows": Value("count(*)")}
+        return self.stored.aggregate(sizes)
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
         """The compact rows in order, a batch at a time, on whichever engine they are.
@@ -152,7 +144,7 @@ class Tally:
         """
         schema = loose(self.stored.kinds)
         if len(self.files) == 1:
-            yield from read_sorted(self.files[0], schema, rows)
+            yield from read_sorted(next(iter(self.files)), schema, rows)
             self._refuse_changed()
         elif self.row_count() <= SORT_ROWS:
             ordered = _ordered(self._here(), self.shape.order).to_pyarrow().cast(schema)
@@ -171,9 +163,8 @@ class Tally:
 
     def _refuse_changed(self) -> None:
         """Refuse rows of files that have changed meanwhile: passes would not be of the same log."""
-        for file, before in zip(self.files, self.states, strict=False):
-            if not Path(file).exists() or state(file) != before:
-                raise TallyError(f"{file!r} has changed since it was read. Read it again.")
+        for file in changed(self.files, states(self.files)):
+            raise TallyError(f"{file!r} has changed since it was read. Read it again.")
 
     def _here(self) -> Table:
         """The compact rows where they can be put in order: in DuckDB.
@@ -184,7 +175,7 @@ class Tally:
 
     def with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
         """This tally with other compact rows of the same shape."""
-        return replace(self, stored=table, files=(), states=(), **changes)
+        return replace(self, stored=table, files={}, **changes)
 
     @checked()
     def weigh(self, *, half_life: float) -> Tally:
@@ -264,14 +255,13 @@ class Tally:
 
 def _of_rows(rows: pa.Table, fields: dict[str, Any]) -> Tally:
     """The tally of some compact rows, in the DuckDB of this process."""
-    home = default_engine()
-    return Tally(engine=home, stored=home.show(rows), **fields)
+    return Tally(stored=default_engine().show(rows), **fields)
 
 
 def _ordered(table: Table, order: Sequence[str]) -> Table:
     """The rows of a table of DuckDB, sorted by these columns."""
     by = ", ".join(f"s.{DUCKDB.name(key)} ASC NULLS FIRST" for key in order)
-    return table.query(f"SELECT * FROM {table.rows} AS s ORDER BY {by}")
+    return table.query(f"{table.sql} ORDER BY {by}")
 
 
 def distinct(table: Table, column: str, most: int | None = None) -> pa.ChunkedArray:
@@ -372,7 +362,6 @@ def tally(log: LogLike) -> Tally:
     # Every question to a log is put to one tally, so that what was learnt is known to the next.
     if _TALLY not in log.cache:
         log.cache[_TALLY] = Tally(
-            log.engine,
             log.shape,
             log.stored,
             log.dropped,
@@ -382,15 +371,6 @@ def tally(log: LogLike) -> Tally:
             notes=log.notes,
         )
     return cast("Tally", log.cache[_TALLY])
-
-
-def context_sizes(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Shape (X,) each: the records, and the rows, of every context; in no order."""
-    stored = tally.stored
-    sizes = {"records": Value.sum(f"s.{N}", stored.engine.say, "real")}
-    sizes["rows"] = Value("count(*)")
-    table = stored.grouped(stored.own([CONTEXT]), sizes).to_pyarrow()
-    return np.asarray(table["records"]), np.asarray(table["rows"])
 
 
 HOME_ROWS = 30_000_000
@@ -413,10 +393,9 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
         return counted, [*notes, note]
     key = (_HOME, id(counted.stored))  # what is kept holds the table, so its id stays its own
     if key not in counted.cache:
-        home = default_engine()
-        here = bring(counted.stored, home)
+        here = bring(counted.stored, default_engine())
         counted.cache[key] = counted.with_rows(
-            here, engine=home, source=counted.engine.name, original=counted.stored
+            here, source=counted.engine.name, original=counted.stored
         )
     local: Tally = counted.cache[key]
     return local, [*notes, _copied_note(local)]
@@ -444,11 +423,6 @@ def part(tally: Tally, column: str, texts: Sequence[str]) -> Tally:
     say = tally.stored.engine.say
     some = " OR ".join(f"{say.column(column)} = {say.literal(text)}" for text in texts)
     return tally.with_rows(tally.stored.where(some), cache={})
-
-
-def counts(tally: Tally, columns: Sequence[str]) -> pa.Table:
-    """How many records have each combination of values, as the column `n`."""
-    return tally.stored.added(columns, N).to_pyarrow()
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -495,12 +469,10 @@ def read_in(home: Engine, path: str | Path | Sequence[str | Path]) -> Tally:
         table = home.read_files("read_parquet", files, partitions=False)
         parts.append(
             Tally(
-                home,
                 shape,
                 # Copies stay for as long as the rows are needed.
                 replace(table.select(*shape.stored), held=(table, copies)),
-                files=tuple(files),
-                states=tuple(map(state, files)),
+                files=states(files),
                 **together([metas[file] for file in group]),
             )
         )
