@@ -78,9 +78,7 @@ def test_names_that_results_have_are_refused():
 def test_a_column_that_cannot_keep_its_name_is_given_another(expected):
     log = fc.read_log({**LOG, "verdict": DEVICE}, segments={"mine": "verdict"}, **DATED)
     assert answers(log, "mine") == expected
-    for segments, said in (
-        ({"mine": "verdct"}, r"segments='verdct' is no column.*Did you mean 'verdict'"),
-        ({"query": "verdict"}, "another column 'query'"),
-    ):
-        with pytest.raises(SourceError, match=said):
-            fc.read_log({**LOG, "verdict": DEVICE}, segments=segments, **DATED)
+    log = fc.read_log({**LOG, "verdict": DEVICE}, segments={"query": "verdict"}, **DATED)
+    assert answers(log, "query") == expected
+    with pytest.raises(SourceError, match=r"segments='verdct'.*Did you mean segments='verdict'"):
+        fc.read_log({**LOG, "verdict": DEVICE}, segments={"mine": "verdct"}, **DATED)

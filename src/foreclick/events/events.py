@@ -37,7 +37,7 @@ from foreclick.events.columns import (
     shared,
 )
 from foreclick.events.shown import CONTEXT, PERIOD, PLACE, POSITION, START, UNIT, Shown
-from foreclick.logs import DEEPEST, DEPTH, Log, Roles, compress, rewards_of
+from foreclick.logs import DEEPEST, DEPTH, Log, Roles, compress, rewards_of, segments_of
 from foreclick.metrics import CLICKS
 from foreclick.options import checked
 
@@ -131,10 +131,7 @@ def from_events(
         table, did = bring(table, home), bring(did, home)
     if unit is None and match.session is not None:
         unit = in_shown(match.session)
-    if not isinstance(segments, Mapping):
-        listed = [segments] if isinstance(segments, str) else segments
-        segments = {name: name for name in listed}
-    named = {CONTEXT: context, PERIOD: period, UNIT: unit, **segments}
+    named = {CONTEXT: context, PERIOD: period, UNIT: unit, **segments_of(segments)}
     item, entries = in_shown(items), Entries()
     lists = impressions.open_shown(table, match, item, position, named, entries)
     events = _Events(lists, match, items, action, wanted, entries)
@@ -195,7 +192,7 @@ class _Events:
             rewards={name: name for name in self.rewards},
             period=columns.pop(PERIOD),
             unit=columns.pop(UNIT),
-            segments=tuple(columns),
+            segments={name: name for name in columns},
             long=(*shown.lists, PLACE),
         )
         masks = tuple(name for name, words in self.rewards.items() if not is_sum(words))

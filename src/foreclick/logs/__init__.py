@@ -37,8 +37,8 @@ from foreclick.logs.roles import (
     mask_of,
     numbered,
     rewards_of,
+    segments_of,
     spread,
-    with_segments,
 )
 from foreclick.logs.text import Select, has_zone, in_a_second, key_type
 from foreclick.logs.validate import any_of, check, invalid_rows_error, rules, valid
@@ -189,8 +189,7 @@ def read_log(
         <Log: 2 records of up to 2 items in duckdb; rewards: clicks>
     """
     named = rewards_of(clicks, rewards)
-    table = open_source(source, engine)
-    table = with_segments(filter_by(table, where), segments)
+    table = filter_by(open_source(source, engine), where)
     if long is not None:
         several = [name for name, c in {"items": items, **named}.items() if not isinstance(c, str)]
         if several:
@@ -208,7 +207,7 @@ def read_log(
         period=period,
         unit=unit,
         propensity=propensity,
-        segments=(segments,) if isinstance(segments, str) else tuple(segments),
+        segments=segments_of(segments),
         count=count,
         long=tuple(long or ()),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -22,7 +22,7 @@ from foreclick.engines.duckdb import READER
 from foreclick.engines.kinds import is_numeric, kind_of
 from foreclick.errors import EngineError, ForeclickError, InvalidLogError, SourceError
 from foreclick.metrics import CLICKS, METRICS
-from foreclick.words import listed, nearest, no_column, number_of, plural
+from foreclick.words import listed, nearest, number_of, plural
 
 CONTEXT, PERIOD, BUCKET, N = "context", "period", "bucket", "n"
 ITEM, PROPENSITY = "item", "propensity"
@@ -212,9 +212,8 @@ class Roles:
     period: str | None = None
     unit: str | None = None
     propensity: Columns | None = None
-    segments: tuple[str, ...] = ()
+    segments: Mapping[str, str] = field(default_factory=dict)  # by their names
     count: str | None = None
-    likely: bool = False  # whether rows that count 0 are left out
     long: tuple[str, ...] = ()  # of one row a result: the columns of its list, then its position
 
     @property
@@ -229,7 +228,7 @@ class Roles:
         single = ("context", "long", "period", "unit", "count")
         pairs: list[tuple[str, Columns | None]] = [(role, getattr(self, role)) for role in single]
         pairs += [("items", self.items), *self.rewards.items(), ("propensity", self.propensity)]
-        pairs += [("segments", self.segments)]
+        pairs += [("segments", tuple(self.segments.values()))]
         return [
             (role, column)
             for role, columns in pairs
@@ -260,7 +259,7 @@ class Roles:
         return Shape(
             depth=depth,
             rewards=tuple(self.rewards),
-            segments=self.segments,
+            segments=tuple(self.segments),
             period=self.period is not None,
             unit=self.unit is not None,
             propensity=None if one is None else each,
@@ -391,22 +390,11 @@ def _is_long(table: Table) -> bool:
     return any(name.lower() in _CALLED["position"] for name in table.columns)
 
 
-def with_segments(table: Table, segments: object) -> Table:
-    """The table with segments that have other names than their columns."""
-    if not isinstance(segments, Mapping):
-        return table
-    for name, column in segments.items():
-        if column not in table.columns:
-            raise SourceError(no_column("segments", column, table.columns))
-        if name in table.columns and name != column:
-            raise SourceError(
-                f"segments={{{name!r}: {column!r}}}: the source has another column {name!r}. Give "
-                "the segment a name of its own."
-            )
-        if name != column:
-            value = table.engine.say.column(column)
-            table = table.with_column(name, value, table.kinds.field(column).type)
-    return table
+def segments_of(segments: str | Sequence[str] | Mapping[str, str]) -> Mapping[str, str]:
+    """The columns of segments by their names."""
+    if isinstance(segments, Mapping):
+        return segments
+    return {name: name for name in ([segments] if isinstance(segments, str) else segments)}
 
 
 NO_ROWS = (
@@ -419,7 +407,7 @@ def explained(error: ForeclickError, raw: Table, roles: Roles) -> ForeclickError
     """The error, or a plainer one: no rows at all, or text where numbers should be."""
     if any(column not in raw.columns for _, column in roles.named()):
         return error
-    first = raw.query(f"SELECT * FROM {raw.rows} AS s LIMIT {_LOOK}").to_pylist()
+    first = raw.query(f"{raw.sql} LIMIT {_LOOK}").to_pylist()
     if not first:
         return InvalidLogError(NO_ROWS)
     for name, columns in roles.rewards.items() if isinstance(error, EngineError) else ():

@@ -9,7 +9,6 @@ roles, the types of the source's columns, and a spelling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -77,7 +76,7 @@ class Select:
             length = self.say.column(self.roles.long[-1])
         else:
             length = self._length()
-        return f"SELECT max({length}) AS length FROM {self._used()}"
+        return f"SELECT max({length}) AS length FROM {self.rows} AS s"
 
     def tally(self, shape: Shape, *, cut: bool) -> tuple[str, pa.Schema]:
         """The groups, `Shape.order`, flags and counts, and their types.
@@ -130,19 +129,18 @@ class Select:
 
     def types(self, shape: Shape) -> dict[str, pa.DataType]:
         """The types of columns that are no 64-bit integers."""
-        types = {name: _plain(self._type(name)) for name in shape.segments}
+        types = {name: _plain(self._type(c)) for name, c in self.roles.segments.items()}
+        types |= {BUCKET: pa.int16(), PROPENSITY: pa.float64()}
         if self.roles.context is not None:
-            types[CONTEXT] = self._key_type(self.roles.context, CONTEXT)
-        types |= dict.fromkeys(shape.items, self._key_type(self._items, ITEM))
-        types[BUCKET] = pa.int16()
+            types[CONTEXT] = key_type(self._element(self.roles.context), CONTEXT)
         if self.roles.period is not None:
             period = self._type(self.roles.period)
             days = {"moment": pa.date32(), "date": pa.date32(), "whole": pa.int64()}
             types[PERIOD] = days.get(kind_of(period)) or _plain(period)
-        for name, columns in self.roles.rewards.items():
+        for name, columns in self._slots(shape).items():
             if name not in shape.masks:
-                types |= dict.fromkeys(shape.reward(name), self._reward_type(columns))
-        return types | dict.fromkeys(shape.propensities, pa.float64())
+                types |= dict.fromkeys(shape.reward(name), self._slot_type(name, columns))
+        return types
 
     # --- records ---------------------------------------------------------------------------------
 
@@ -154,15 +152,12 @@ class Select:
         """Records of a source with one row a list: arrays, or one column a position."""
         roles, say, columns = self.roles, self.say, self._listed()
         columns["length"] = self._length()
-        slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
-        if shape.propensity == "slot" and roles.propensity is not None:
-            slots[PROPENSITY] = roles.propensity
-        elif shape.propensity == "list":
-            columns[PROPENSITY] = say.cast(self.say.column(str(roles.propensity)), "real")
-        for name, named in slots.items():
+        if shape.propensity == "list":
+            columns[PROPENSITY] = say.cast(say.column(str(roles.propensity)), "real")
+        for name, named in self._slots(shape).items():
             for k, column in enumerate(numbered(name, shape.depth), start=1):
                 columns[column] = self._slot(named, k, name)
-        return f"SELECT {say.names(columns)} FROM {self._used()}"
+        return f"SELECT {say.names(columns)} FROM {self.rows} AS s"
 
     def _impressions(self, shape: Shape) -> str:
         """Records of a source with one row an impression; a list shares all but its slots."""
@@ -172,30 +167,26 @@ class Select:
         if kind_of(self._type(position)) != "whole":
             kind = called(self._type(position))
             raise SourceError(f"the position must be an integer, not {kind}.")
-        slots: dict[str, Columns] = {ITEM: self._items, **roles.rewards}
-        if roles.propensity is not None:
-            slots[PROPENSITY] = roles.propensity
+        slots = self._slots(shape)
         rows = {
-            f"{_SLOT}{name}": self._value(self.say.column(str(c)), str(c), name)
+            f"{_SLOT}{name}": self._value(say.column(str(c)), str(c), name)
             for name, c in slots.items()
         }
-        lists = {f"{_LIST}{i}": self.say.column(name) for i, name in enumerate(list_ids)}
+        lists = {f"{_LIST}{i}": say.column(name) for i, name in enumerate(list_ids)}
         made = {name: say.column(name) for name in listed}
         at = say.column(_PLACE)
+        powers = (f"WHEN {place} = {k + 1} THEN {1 << k}" for k in range(shape.depth))
+        power = f"CASE {' '.join(powers)} ELSE 0 END"
         for name in slots:
             if name in shape.masks:
-                powers = " ".join(
-                    f"WHEN {place} = {k + 1} THEN {1 << k}" for k in range(shape.depth)
-                )
-                power = f"CASE {powers} ELSE 0 END"
                 rows[f"{_BIT}{name}"] = bit(rows[f"{_SLOT}{ITEM}"], rows[f"{_SLOT}{name}"], power)
-                bit_column = say.column(f"{_BIT}{name}")
-                fits = f"count({bit_column}) = count({at})"
-                made[name] = f"CASE WHEN {fits} THEN {say.cast(f'sum({bit_column})', 'whole')} END"
+                bits = say.column(f"{_BIT}{name}")
+                mask = say.cast(f"sum({bits})", "whole")
+                made[name] = f"CASE WHEN count({bits}) = count({at}) THEN {mask} END"
                 continue
-            bit_column = say.column(f"{_SLOT}{name}")
+            value = say.column(f"{_SLOT}{name}")
             for k, column in enumerate(numbered(name, shape.depth), start=1):
-                made[column] = f"max(CASE WHEN {at} = {k} THEN {bit_column} END)"
+                made[column] = f"max(CASE WHEN {at} = {k} THEN {value} END)"
         made["length"] = f"coalesce(max({at}), 0)"
         item = say.column(f"{_SLOT}{ITEM}")
         near = f"({at} <= {shape.depth} OR {at} IS NULL)"
@@ -203,29 +194,22 @@ class Select:
         nowhere = " OR ".join(f"{say.column(name)} IS NULL" for name in lists)
         made[_LIST] = f"max(CASE WHEN {nowhere} THEN 1 ELSE 0 END)"
         groups = ", ".join(map(say.column, (*listed, *lists)))
-        inner = f"SELECT {say.names(listed | lists | rows | {_PLACE: place})} FROM {self._used()}"
+        inner = f"SELECT {say.names(listed | lists | rows | {_PLACE: place})} FROM {self.rows} AS s"
         return f"SELECT {say.names(made)} FROM ({inner}) AS s GROUP BY {groups}"
-
-    def _used(self) -> str:
-        """The rows that are used."""
-        if not self.roles.likely:
-            return f"{self.rows} AS s"
-        count = self.say.column(str(self.roles.count))
-        return f"{self.rows} AS s WHERE {count} <> 0 OR {count} IS NULL"
 
     def _listed(self) -> dict[str, str]:
         """What belongs to a list and not to a position."""
         roles, say = self.roles, self.say
         columns = {CONTEXT: say.cast("0", "whole")}
         if roles.context is not None:
-            columns[CONTEXT] = self._key(self.say.column(roles.context), roles.context, CONTEXT)
+            columns[CONTEXT] = self._key(say.column(roles.context), roles.context, CONTEXT)
         if roles.period is not None:
-            columns[PERIOD] = day_of(self.say.column(roles.period), self._type(roles.period), say)
-        for name in roles.segments:
-            text, value = kind_of(self._type(name)) == "text", self.say.column(name)
+            columns[PERIOD] = day_of(say.column(roles.period), self._type(roles.period), say)
+        for name, column in roles.segments.items():
+            text, value = kind_of(self._type(column)) == "text", say.column(column)
             columns[name] = say.cast(value, "text") if text else value
         if roles.unit is not None:
-            number = say.hashed(self._key(self.say.column(roles.unit), roles.unit, "unit"))
+            number = say.hashed(self._key(say.column(roles.unit), roles.unit, "unit"))
             columns[BUCKET] = say.remainder.format(a=f"({number})", b=BUCKETS)
         if roles.count is not None:
             columns["weight"] = say.cast(say.column(roles.count), self._number_kind(roles.count))
@@ -238,6 +222,13 @@ class Select:
         if not self.roles.items:
             raise SourceError("name the column that holds the items, for instance items='items'.")
         return self.roles.items
+
+    def _slots(self, shape: Shape) -> dict[str, Columns]:
+        """What has a value at each position, and the columns that hold it."""
+        slots: dict[str, Columns] = {ITEM: self._items, **self.roles.rewards}
+        if shape.propensity == "slot" and self.roles.propensity is not None:
+            slots[PROPENSITY] = self.roles.propensity
+        return slots
 
     def _type(self, name: str) -> pa.DataType:
         return self.source.field(name).type
@@ -286,11 +277,8 @@ class Select:
         if isinstance(columns, str):
             field = columns.removeprefix(top_of(columns, self.source)).removeprefix(".")
             return self._value(self.say.at(self._array(columns), k, field), columns, name)
-        if name == ITEM:
-            kind = "text" if self._key_type(columns, ITEM) == pa.string() else "whole"
-        else:
-            whole = name != PROPENSITY and self._reward_type(columns) != pa.float64()
-            kind = "whole" if whole else "real"
+        casts = {pa.string(): "text", pa.float64(): "real"}
+        kind = casts.get(self._slot_type(name, columns), "whole")
         if k > len(columns):
             return self.say.cast("NULL", kind)
         value = self._value(self.say.column(columns[k - 1]), columns[k - 1], name)
@@ -317,25 +305,25 @@ class Select:
         Integers of fewer bits are grouped in less memory, so they are made 64 bits wide afterwards.
         """
         kind = self._element(column)
-        if self._key_type(column, role) == pa.string():
+        if key_type(kind, role) == pa.string():
             return self.say.cast(value, "text")
         narrow = kind_of(kind) == "whole" and kind != pa.uint64()
         return value if narrow else self.say.cast(value, "whole")
 
     # --- types -----------------------------------------------------------------------------------
 
-    def _key_type(self, columns: Columns, role: str) -> pa.DataType:
-        """64-bit integers or text, so that two sources can be compared."""
-        kinds = {key_type(self._element(c), role) for c in _several(columns)}
-        return pa.string() if pa.string() in kinds else pa.int64()
-
-    def _reward_type(self, columns: Columns) -> pa.DataType:
+    def _slot_type(self, name: str, columns: Columns) -> pa.DataType:
+        """The type of items, of propensities, or of the reward of this name."""
+        if name == PROPENSITY:
+            return pa.float64()
         types = set()
-        for element in map(self._element, _several(columns)):
-            types.add({"flag": pa.int8(), "whole": element}.get(kind_of(element), pa.float64()))
+        for element in map(self._element, [columns] if isinstance(columns, str) else columns):
+            numbers = {"flag": pa.int8(), "whole": element}
+            kind = numbers.get(kind_of(element), pa.float64())
+            types.add(key_type(element, ITEM) if name == ITEM else kind)
         if len(types) == 1:
             return types.pop()
-        return pa.float64() if pa.float64() in types else pa.int64()
+        return next((kind for kind in (pa.string(), pa.float64()) if kind in types), pa.int64())
 
     def _number_kind(self, count: str) -> str:
         kind = self._type(count)
@@ -355,10 +343,6 @@ def key_type(element: pa.DataType, role: str) -> pa.DataType:
             "them first, for instance in pandas with astype('Int64'), which allows gaps."
         )
     return pa.string()
-
-
-def _several(columns: Columns) -> Sequence[str]:
-    return [columns] if isinstance(columns, str) else columns
 
 
 def _plain(column: pa.DataType) -> pa.DataType:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from foreclick.engines import Table, open_source
 from foreclick.errors import PolicyError
-from foreclick.logs import CONTEXT, ITEM, Roles, compress
+from foreclick.logs import CONTEXT, ITEM, Columns, Log, Roles, compress
 from foreclick.words import examples, number_of
 
 Ints = NDArray[np.integer[Any]]
@@ -304,27 +304,27 @@ def _first(column: pa.ChunkedArray) -> list[Any]:
     return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
 
 
-def item_rows(
-    source: Table, context: str | None, item: str, number: str, weight: str | None = None
-) -> Table:
-    """`context`, `item_1`, a number of each item, and `n`: how many rows, or their weights.
+def policy_rows(
+    source: Table,
+    context: str | None,
+    items: Columns,
+    weight: str | None = None,
+    numbers: Mapping[str, str] | None = None,
+) -> Log:
+    """The rows of a policy, checked: `context`, `item_1` …, numbers, and `n`, how many or how much.
 
     Args:
-        source: one row an item.
+        source: one row a list, or an item.
         context: the column of the context; None: one context for all.
-        item: the column of the item.
-        number: the column of the number, under a name that is free in a compressed table.
+        items: the column of the list, or one for each position.
         weight: the column of the weight; rows of weight 0 are left out.
+        numbers: further columns, by names that are free in a compressed table.
     """
-    roles = Roles(
-        context=context,
-        items=[item],
-        rewards={},
-        segments=(number,),
-        count=weight,
-        likely=weight is not None,
-    )
-    return compress(source, roles, "refuse").stored
+    if weight is not None:
+        column = source.engine.say.column(weight)
+        source = source.where(f"{column} <> 0 OR {column} IS NULL")
+    roles = Roles(context=context, items=items, rewards={}, segments=numbers or {}, count=weight)
+    return compress(source, roles, "refuse")
 
 
 def refuse(

@@ -23,7 +23,7 @@ from foreclick.engines import (
 )
 from foreclick.engines.kinds import kind_of
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
-from foreclick.logs import CONTEXT, ITEM, Log, N, Roles, compress, numbered, read_log
+from foreclick.logs import CONTEXT, ITEM, Log, N, numbered, read_log
 from foreclick.options import checked
 from foreclick.policies.base import (
     NO_ITEM,
@@ -32,8 +32,8 @@ from foreclick.policies.base import (
     Names,
     Policy,
     PolicyTable,
-    item_rows,
     named_as,
+    policy_rows,
     refuse,
 )
 from foreclick.policies.runs import is_run, lists_of_run
@@ -64,7 +64,8 @@ class Scores:
         say, item = self.source.engine.say, numbered(ITEM, 1)[0]
         worth = say.cast(say.column(self.score), "real")
         scored = self.source.with_column(_WORTH, worth, pa.float64())
-        rows = bring(item_rows(scored, context, self.item, _WORTH), default_engine())
+        each = policy_rows(scored, context, [self.item], numbers={_WORTH: _WORTH})
+        rows = bring(each.stored, default_engine())
         refuse(
             rows,
             f"SELECT * FROM {rows.rows} WHERE {_WORTH} IS NULL OR NOT isfinite({_WORTH})",
@@ -188,14 +189,8 @@ class Lists(ListPolicy):
         items = listed_in(table.columns, self.items)
         if isinstance(items, str) and items in table.columns:
             table = _typed(table, items)
-        roles = Roles(
-            context=CONTEXT if isinstance(self.table, Scores) else self.context,
-            items=items,
-            rewards={},
-            count=self.probability,
-            likely=self.probability is not None,
-        )
-        return compress(table, roles, "refuse")
+        context = CONTEXT if isinstance(self.table, Scores) else self.context
+        return policy_rows(table, context, items, self.probability)
 
     def _check(self) -> None:
         stored, total = self._rows.stored, self._rows.stored.total(N).text

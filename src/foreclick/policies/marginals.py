@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from foreclick.engines import Table
 from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, N, numbered
-from foreclick.policies.base import LogView, Policy, PolicyTable, SlotRows, item_rows, refuse
+from foreclick.policies.base import LogView, Policy, PolicyTable, SlotRows, policy_rows, refuse
 from foreclick.policies.lists import TOLERANCE
 from foreclick.words import no_column
 
@@ -69,11 +69,10 @@ class Marginals(Policy):
         for role, column in (("position", self.position), ("probability", self.probability)):
             if column not in table.columns:
                 raise PolicyError(no_column(role, column, table.columns))
-        kind = table.kinds.field(self.position).type
-        if not pa.types.is_integer(kind):
+        if not pa.types.is_integer(table.kinds.field(self.position).type):
             raise PolicyError(f"{self.position!r} must be an integer, counted from 1.")
-        placed = table.with_column(_PLACE, table.engine.say.column(self.position), kind)
-        return item_rows(placed, self.context, self.item, _PLACE, self.probability)
+        place = {_PLACE: self.position}
+        return policy_rows(table, self.context, [self.item], self.probability, place).stored
 
     def _check(self) -> None:
         slots, total = self._slots, self._slots.total(N).text
