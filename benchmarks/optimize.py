@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.optimization.result import Optimized
+from foreclick.optimization.optimize import Optimized
 
 QUERIES, ITEMS, POSITIONS = 60, 10, 4
 METRIC = f"clicks@{POSITIONS}"

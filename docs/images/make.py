@@ -8,8 +8,8 @@ import numpy as np
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.questions.agreement import Replay
 from foreclick.questions.examination import Examination
+from foreclick.questions.replay import Replay
 from foreclick.simulate import shop
 from tests import docs_files
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from foreclick.metrics import Metric, Ratio
     from foreclick.models import ClickModel
     from foreclick.optimization.explore import explore
-    from foreclick.optimization.verb import optimize
+    from foreclick.optimization.optimize import optimize
     from foreclick.options import Confidence, settings
     from foreclick.policies import Lists, Marginals, Observed, Policy, Ranking
     from foreclick.questions.answers import Evaluation
@@ -77,7 +77,7 @@ _NAMES = {
     "logs": "Log read_log",
     "metrics": "Metric Ratio",
     "models": "ClickModel",
-    "optimization.verb": "optimize",
+    "optimization.optimize": "optimize",
     "policies": "Lists Marginals Observed Policy Ranking",
     "options": "Confidence settings",
     "questions.backtest": "backtest",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from numpy.typing import ArrayLike, NDArray
@@ -123,6 +123,19 @@ def anytime(confidence: float, freedom: float, time: float, tuned: float) -> flo
     grown = tight * time / tuned
     reach = math.sqrt(2 * (grown + 1) / grown * math.log(math.sqrt(grown + 1) / risk))
     return -t_quantile(float(t_tail(reach, math.inf)), freedom)
+
+
+def bisect(too_small: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest number between two that is not too small, by 60 halvings.
+
+    Examples:
+        >>> bisect(lambda x: x * x < 2, 0.0, 2.0) == math.sqrt(2)
+        True
+    """
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if too_small(middle) else (low, middle)
+    return high
 
 
 def margins(confidence: float, power: float) -> float:
@@ -303,12 +316,11 @@ def widening(
         return None
 
     def factor(target: float) -> float:
-        low, high = 0.0, _WIDEST
-        for _ in range(60):
-            middle = (low + high) / 2
-            variance = np.maximum(middle**2 * predicted + rest, np.finfo(float).tiny)
-            low, high = (middle, high) if difference**2 @ (1 / variance) > target else (low, middle)
-        return round(high, 12)
+        def too_small(f: float) -> bool:
+            variance = np.maximum(f**2 * predicted + rest, np.finfo(float).tiny)
+            return bool(difference**2 @ (1 / variance) > target)
+
+        return round(bisect(too_small, 0.0, _WIDEST), 12)
 
     count, tail = len(difference), (1 - confidence) / 2
     ends = (factor(chi_square(upper, count)) for upper in (1 - tail, tail))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick.optimization.explore import Explored
-from foreclick.optimization.result import Optimized
+from foreclick.optimization.optimize import Optimized
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.check import Contexts
 from foreclick.questions.judgments import Judgments

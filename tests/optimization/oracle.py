@@ -73,17 +73,12 @@ def best_of_lists(
 ) -> float | None:
     """The largest w · masses of lists within limits; None if no masses are within them."""
     m, K = lists.shape
-    h, A, b = marginals_of_each(lists, L), [], []
-    if limits.near is not None:
-        production, change = limits.near
-        A.append(np.hstack([h.reshape(m, -1).T, -np.eye(L * K)]))
-        b.append(production.ravel())
-        A.append(np.concatenate([np.zeros(m), np.ones(L * K)])[None])
-        b.append(np.array([change * K]))
+    h, (production, change) = marginals_of_each(lists, L), limits.near
+    differ = np.concatenate([np.zeros(m), np.ones(L * K)])
     found = linprog(
         -np.concatenate([w, np.zeros(L * K)]),
-        np.vstack(A) if A else None,
-        np.concatenate(b) if b else None,
+        np.vstack([np.hstack([h.reshape(m, -1).T, -np.eye(L * K)]), differ]),
+        np.append(production.ravel(), change * K),
         np.concatenate([np.ones(m), np.zeros(L * K)])[None],
         [1.0],
         bounds=(0.0, None),

@@ -19,7 +19,7 @@ from foreclick.batches import batches_of
 from foreclick.estimate.fitting import production_prior
 from foreclick.optimization import counts
 from foreclick.optimization.counts import dealt_at_random
-from foreclick.optimization.result import Optimized
+from foreclick.optimization.optimize import Optimized
 from tests.answers import answer, close, same
 from tests.drawn import EXAMINED, log_table, sorted_log
 from tests.truth import ladder as ladder_oracle

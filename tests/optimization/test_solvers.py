@@ -30,7 +30,7 @@ from tests.tries import tries
 def some_limits(rng, log, whole=False):
     """Each limit is there half of the time."""
     L, K = log.shape
-    forbidden, near = np.zeros((L, K), dtype=bool), None
+    forbidden, near = np.zeros((L, K), dtype=bool), (log.shown, 1.0)
     if rng.random() < 0.5:
         forbidden = rng.random((L, K)) < 0.3
     if rng.random() < 0.5:
@@ -45,9 +45,8 @@ def assert_kept(limits, h):
     filled = np.sum(fullest_lists(L, K, limits.forbidden)[0] != EMPTY)
     assert h.sum() == pytest.approx(filled, abs=CLOSE)
     assert h[limits.forbidden].sum() == 0
-    if limits.near is not None:
-        production, change = limits.near
-        assert np.maximum(h - production, 0).sum() <= change * K + CLOSE
+    production, change = limits.near
+    assert np.maximum(h - production, 0).sum() <= change * K + CLOSE
     if limits.whole:
         assert set(np.unique(h)) <= {0.0, 1.0}
 
@@ -92,10 +91,7 @@ def test_one_list_within_limits_is_the_best_of_all(model):
         h = program(w, limits)
         best = -np.inf
         for one in marginals_of_each(fullest_lists(L, K, limits.forbidden), L):
-            near = limits.near is None or (
-                np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K
-            )
-            if near:
+            if np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K:
                 best = max(best, float(w @ one.ravel()))
         assert (h is None) == (best == -np.inf)
         if h is not None:

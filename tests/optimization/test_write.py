@@ -9,7 +9,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import SourceError
-from foreclick.optimization.result import Optimized
+from foreclick.optimization.optimize import Optimized
 
 ODD = 'it\'s "a|b", [c] d'
 CLICKS = [[0, 0], [1, 0, 0]] * 200 + [[0, 0], [0, 0, 0]] * 3

@@ -12,7 +12,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import SourceError
-from foreclick.questions.agreement import Replay
+from foreclick.questions.replay import Replay
 from foreclick.simulate.shop import Shop, draw
 
 

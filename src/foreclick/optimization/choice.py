@@ -149,10 +149,9 @@ class Constraints:
     min_shown: float = 0.0
     fallback: bool = True
 
-    def limits(self, one: Counts, depth: int) -> Limits:
-        """What these are in one context, but for `min_shown`."""
-        shown = one.n[:, :depth]
-        forbidden = np.zeros(shown.shape, dtype=np.bool_)
+    def forbidden(self, one: Counts, depth: int) -> Bools:
+        """Shape (L, K): which items of a context must not be where; but for `min_shown`."""
+        forbidden = np.zeros((len(one.n), depth), dtype=np.bool_)
         if self.pinned or self.banned or self.banned_in:
             context, items = one.contexts[0].as_py(), one.items.to_pylist()
 
@@ -165,8 +164,7 @@ class Constraints:
                 others = np.where(row, forbidden[:, position - 1], True)
                 forbidden[row] = True
                 forbidden[:, position - 1] = others
-        near = None if self.max_change is None else (shown / one.records, self.max_change)
-        return Limits(forbidden, near, self.deterministic)
+        return forbidden
 
 
 class BestPolicy(NamedTuple):
@@ -327,18 +325,18 @@ class Solver:
         production = float(np.sum(one.c[:, :depth] @ self.theta)) / records
         none = np.empty((0, depth), np.int64), np.empty(0)
         stays = BestPolicy(*none, production, production, production, IMPOSSIBLE)
-        limits = rules.limits(one, depth)
+        forbidden = rules.forbidden(one, depth)
         # Production may stay if it keeps to the constraints itself.
-        may_stay = rules.fallback and not shown[limits.forbidden].any()
+        may_stay = rules.fallback and not shown[forbidden].any()
         if rules.min_shown:
             often = shown if self.by_position else shown.sum(axis=1, keepdims=True)
-            limits.forbidden[...] |= often < rules.min_shown
+            forbidden |= often < rules.min_shown
         worth, rate = self.values(one, rates)
-        forbidden = limits.forbidden
         if rules.max_change is None:
             allowed = ~forbidden if forbidden.any() else None
             lists, masses = assign(worth.reshape(forbidden.shape), allowed)[None], np.ones(1)
         else:
+            limits = Limits(forbidden, (shown / records, rules.max_change), rules.deterministic)
             bound = self._bound(worth, limits)
             if bound is not None and may_stay and bound <= production + _TINY:
                 return stays._replace(why=UNSURE)
@@ -368,7 +366,7 @@ class Solver:
         It is computed a hundred times faster than a program is solved, and mostly decides.
         """
         shape, allowed = limits.forbidden.shape, ~limits.forbidden
-        if limits.whole and limits.near is not None:
+        if limits.whole:
             shown, change = limits.near
             nearest = marginals(assign(shown, allowed)[None], np.ones(1), shape[0])
             if np.sum(nearest * (1 - shown)) > change * shape[1] + _TINY:

@@ -15,9 +15,9 @@ from foreclick.engines import write_rows
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
-from foreclick.inference import margins, sample_size
+from foreclick.inference import bisect, margins, sample_size
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
-from foreclick.optimization.result import as_lists
+from foreclick.optimization.optimize import as_lists
 from foreclick.optimization.traffic import Arms, Traffic, read_arms
 from foreclick.options import verb
 from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
@@ -40,7 +40,6 @@ ROWS = 10
 
 _MORE = 1 + 1e-6  # beyond rounding
 _FEW = 5  # records of the candidate that a context needs, for its own mean to be used
-_STEPS = 60  # halvings of the share of traffic
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,12 +177,11 @@ def explore(
     if allowed is None or share is not None:
         shares = traffic.best(SHARE if share is None else share)
     else:  # the least traffic that is enough
-        low, high = 0.0, MAX_SHARE
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            enough = sample_size(variance(traffic.best(middle)), goal, margin) <= allowed
-            low, high = (low, middle) if enough else (middle, high)
-        shares = traffic.best(high)
+
+        def too_small(share: float) -> bool:
+            return sample_size(variance(traffic.best(share)), goal, margin) > allowed
+
+        shares = traffic.best(bisect(too_small, 0.0, MAX_SHARE))
     records = sample_size(variance(shares), goal, margin) if allowed is None else allowed
     se = math.sqrt(variance(shares) / records) if records > 0 else 0.0
     effect = margin * se / arms.mean if arms.mean else math.inf

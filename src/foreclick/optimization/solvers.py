@@ -32,9 +32,6 @@ _LARGEST = 1e4
 # gains of up to `_LARGEST`, and probabilities in units of `_UNIT`.
 _UNIT = 1e-4
 
-# Rows of a program, low ≤ matrix · x ≤ high: a sparse matrix, and the same bounds for all rows.
-_Rows = tuple[Any, float, float]
-
 
 @dataclass(frozen=True, eq=False)
 class Limits:
@@ -49,7 +46,7 @@ class Limits:
     """
 
     forbidden: Bools
-    near: tuple[Floats, float] | None = None
+    near: tuple[Floats, float]
     whole: bool = False
 
 
@@ -67,58 +64,42 @@ def program(worth: ArrayLike, limits: Limits) -> Floats | None:
         The marginals, shape (L, K); None if no policy keeps to the limits.
 
     Examples:
-        >>> banned = Limits(forbidden=np.array([[True, True], [False, False], [False, False]]))
-        >>> program([3, 1.5, 2, 1, 1, 0.5], banned).tolist()
+        >>> banned = np.array([[True, True], [False, False], [False, False]])
+        >>> program([3, 1.5, 2, 1, 1, 0.5], Limits(banned, near=(0.5 * ~banned, 1.0))).tolist()
         [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
     """
     from scipy import sparse  # noqa: PLC0415 - slow to import
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import
     from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
 
-    gain, (items, positions) = np.asarray(worth, dtype=np.float64), limits.forbidden.shape
-    slots, count = sparse.eye_array(items * positions, format="csr"), items * positions
-    filled = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0))
-    rows: list[_Rows] = [
-        (sparse.kron(sparse.eye_array(items), np.ones((1, positions))), -np.inf, 1.0),
-        (sparse.kron(np.ones((1, items)), sparse.eye_array(positions)), -np.inf, 1.0),
-        (sparse.csr_array(np.ones((1, count))), filled, filled),
+    forbidden, (production, change) = limits.forbidden, limits.near
+    (items, positions), count = forbidden.shape, forbidden.size
+    whole, unit = (count, 1.0) if limits.whole else (0, _UNIT)
+    filled = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~forbidden)) >= 0))
+    # Slots that stay as in production, min(h, π), are numbers of their own, and earn nothing.
+    shown = np.flatnonzero(production)
+    gain = np.append(np.asarray(worth, dtype=np.float64), np.zeros(len(shown)))
+    top = np.append(np.where(forbidden.ravel(), 0.0, 1.0), production.ravel()[shown])
+
+    def of_slots(matrix: Any) -> Any:  # noqa: ANN401 - sparse matrices
+        return sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], len(shown)))])
+
+    stays = [sparse.eye_array(count, format="csr")[shown], -sparse.eye_array(len(shown))]
+    differ = np.append(np.ones(count), np.full(len(shown), -1.0))
+    rows: list[tuple[Any, float, float]] = [  # low ≤ matrix · x ≤ high
+        (sparse.hstack(stays), 0.0, np.inf),
+        (of_slots(sparse.kron(sparse.eye_array(items), np.ones((1, positions)))), -np.inf, 1.0),
+        (of_slots(sparse.kron(np.ones((1, items)), sparse.eye_array(positions))), -np.inf, 1.0),
+        (of_slots(sparse.csr_array(np.ones((1, count)))), filled, filled),
+        (sparse.csr_array(differ[None]), -np.inf, change * positions),
     ]
-    top = np.where(limits.forbidden.ravel(), 0.0, 1.0)
-    if limits.near is not None:
-        # Slots that stay as in production, min(h, π), are numbers of their own, and earn nothing.
-        shown = np.flatnonzero(limits.near[0])
-        none = sparse.csr_array((1, len(shown)))
-        rows = [
-            (sparse.hstack([matrix, sparse.vstack([none] * matrix.shape[0])]), low, high)
-            for matrix, low, high in rows
-        ]
-        stays = sparse.hstack([slots[shown], -sparse.eye_array(len(shown))])
-        differ = np.append(np.ones(count), np.full(len(shown), -1.0))
-        rows = [(stays, 0.0, np.inf), *rows]
-        rows.append((sparse.csr_array(differ[None]), -np.inf, limits.near[1] * positions))
-        gain = np.append(gain, np.zeros(len(shown)))
-        top = np.append(top, limits.near[0].ravel()[shown])
-    x = _maximise(gain, top, rows, whole=count if limits.whole else 0)
-    return None if x is None else x[:count].reshape(items, positions)
-
-
-def _maximise(gain: Floats, top: Floats, rows: list[_Rows], whole: int = 0) -> Floats | None:
-    """The x from 0 to `top` for which gain · x is largest, or None if none keeps to the rows.
-
-    The first `whole` numbers of x are whole.
-    """
-    from scipy import sparse  # noqa: PLC0415 - slow to import
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import
-
-    unit = 1.0 if whole else _UNIT
-    heights = [matrix.shape[0] for matrix, _, _ in rows]
-    low, high = np.repeat([(low, high) for _, low, high in rows], heights, axis=0).T / unit
+    matrices, *bounds = zip(*rows, strict=True)
+    low, high = np.repeat(np.array(bounds), [m.shape[0] for m in matrices], axis=1) / unit
     solution = milp(
         gain * (-_LARGEST / (float(np.abs(gain).max(initial=0.0)) or 1.0)),
         integrality=(np.arange(len(gain)) < whole).astype(np.int64),
         bounds=Bounds(0.0, top / unit),
-        constraints=LinearConstraint(
-            sparse.vstack([matrix for matrix, _, _ in rows], format="csc"), low, high
-        ),
+        constraints=LinearConstraint(sparse.vstack(matrices, format="csc"), low, high),
         # Programs are small: solving them at once is faster than making them smaller first.
         options={"mip_rel_gap": 0.0, "presolve": whole > 0},
     )
@@ -126,9 +107,9 @@ def _maximise(gain: Floats, top: Floats, rows: list[_Rows], whole: int = 0) -> F
         return None
     if solution.x is None:
         raise ForeclickError(f"HiGHS found no policy: {solution.message}")
-    x = np.clip(solution.x * unit, 0.0, top)
-    x[:whole] = np.round(x[:whole])
-    return np.where(x > TINY, x, 0.0)
+    x = np.clip(solution.x * unit, 0.0, top)[:count]
+    x = np.round(x) if limits.whole else x
+    return np.where(x > TINY, x, 0.0).reshape(items, positions)
 
 
 def assign(worth: ArrayLike, allowed: Bools | None = None) -> Ints:

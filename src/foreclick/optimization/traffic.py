@@ -31,6 +31,7 @@ from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_priors
 from foreclick.estimate.prior import score_prior
 from foreclick.estimators import LADDERS
+from foreclick.inference import bisect
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import Metric
 from foreclick.policies import Policy
@@ -44,7 +45,6 @@ _LEAST_EARNED = 0.01  # of production's mean: nothing is predicted to earn less
 _ROUNDING = 1e-12
 _GRID = 96  # shares at which the gain of a context is known; between them it is nearly a power
 _LEAST_SHARE = 1e-7  # of a context
-_STEPS = 60  # halvings of λ
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,12 +225,12 @@ class Traffic:
         least = self._shares(0.0)
         if float(self.weight @ least) <= budget:
             return least
-        low, high = -800.0, math.log(float(self._gains[1].max()))
-        for _ in range(_STEPS):
-            middle = (low + high) / 2
-            spent = float(self.weight @ self._shares(math.exp(middle)))
-            low, high = (middle, high) if spent > budget else (low, middle)
-        return self._shares(math.exp(high))
+
+        def too_small(price: float) -> bool:
+            return float(self.weight @ self._shares(math.exp(price))) > budget
+
+        price = bisect(too_small, -800.0, math.log(float(self._gains[1].max())))
+        return self._shares(math.exp(price))
 
     def _shares(self, price: float) -> Floats:
         """Shape (X,): the share at which the gain of each context falls to the price."""

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from foreclick.batches import FEW_RECORDS
 from foreclick.errors import ForeclickWarning
@@ -86,6 +86,14 @@ class Evaluation(Result):
     against: str = "production"
     by: tuple[str, ...] = ()
     whole: tuple[Mapping[str, Value], ...] = ()
+    _hidden = "se borrowed margin change change_low change_high contexts"
+    _idle: ClassVar[Mapping[str, Value]] = {
+        "clip": math.inf,
+        "clipped": 0,
+        "ess": None,
+        "missing_contexts": 0,
+        "dropped": 0,
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -163,20 +171,6 @@ class Evaluation(Result):
     def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
         """Without the numbers of an estimator that saw next to nothing."""
         return {**row, **dict.fromkeys(_NUMBERS & row.keys())} if is_blind(row) else row
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Without what follows from the rest, and without counts of nothing."""
-        dull = {"se", "borrowed", "margin", "change", "change_low", "change_high", "contexts"}
-        empty = {
-            "clipped": (0,),
-            "missing_contexts": (0,),
-            "dropped": (0,),
-            "ess": (None,),
-            "clip": (math.inf,),
-        }
-        dull |= {c for c in empty if c in self.columns and {*self[c]} <= {*empty[c]}}
-        return tuple(c for c in self.columns if c not in dull)
 
 
 # --- in words -------------------------------------------------------------------------------------

@@ -55,12 +55,7 @@ class Comparison(Result):
     """
 
     confidence: float = 0.95
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Without what is the same in all rows, which is the title, and what follows from lifts."""
-        dull = {"estimator", "metric", "change", "se", "low", "high", "all_low", "all_high"}
-        return tuple(c for c in self.columns if c not in dull)
+    _hidden = "estimator metric change se low high all_low all_high"
 
     @property
     def headline(self) -> Headline:

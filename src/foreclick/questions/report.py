@@ -35,12 +35,12 @@ from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Marginals, PolicyLike, as_policy
 from foreclick.progress import report_step
 from foreclick.question import Missing, Question
-from foreclick.questions.agreement import Replay
 from foreclick.questions.answers import Evaluation
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check
 from foreclick.questions.evaluate import evaluate, make_question, result_row
+from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support
 from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
@@ -26,13 +27,6 @@ _SHOWN = {
     "prefix": "the item below the same others",
     "ip": "the item at its position",
     "item": "the item at any position that counts",
-}
-# Columns that are not printed where they hold nothing else.
-_IDLE: dict[str, set[float | None]] = {
-    "repeated": {None},
-    "out_of_sight": {0},
-    "out_share": {0},
-    "missing_contexts": {0},
 }
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
 
@@ -63,6 +57,12 @@ class Support(Result):
 
     contexts: Result = field(default_factory=lambda: Result((), ()))
     by: tuple[str, ...] = ()
+    _idle: ClassVar[Mapping[str, Value]] = {
+        "repeated": None,
+        "out_of_sight": 0,
+        "out_share": 0,
+        "missing_contexts": 0,
+    }
 
     @property
     def headline(self) -> Headline | None:
@@ -77,11 +77,6 @@ class Support(Result):
         records = format_value("records", self["records"][0])
         title = f"How much of what the candidate would show was shown before ({records} records)"
         return Headline(title, tuple(lines))
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """Without what the log cannot tell, and without counts of nothing."""
-        return tuple(c for c in self.columns if c not in _IDLE or not {*self[c]} <= _IDLE[c])
 
 
 @verb()

@@ -7,11 +7,11 @@ from typing import Any
 
 from foreclick.errors import ReportError
 from foreclick.questions import verdicts
-from foreclick.questions.agreement import Replay, test_name
 from foreclick.questions.answers import Evaluation, is_blind
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.examination import Examination
+from foreclick.questions.replay import Replay, test_name
 from foreclick.questions.support import Support
 from foreclick.rendering.drawing import SERIES, Line, LineChart, Row, RowChart, Span
 from foreclick.rendering.wording import (

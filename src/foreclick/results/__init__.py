@@ -13,7 +13,7 @@ import math
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from foreclick.errors import optional
 from foreclick.results.formats import KINDS, Kind, Value, format_value, kind_of, span
@@ -84,6 +84,8 @@ class Result:
     columns: tuple[str, ...]
     notes: tuple[str, ...] = ()
     title: str = ""
+    _hidden: ClassVar[str] = ""  # columns that follow from others
+    _idle: ClassVar[Mapping[str, Value]] = {}  # columns that say nothing if all have this value
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
@@ -94,8 +96,9 @@ class Result:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The columns that the table prints."""
-        return self.columns
+        """The columns that the table prints: without what follows from others, or says nothing."""
+        idle = [c for c in self.columns if c in self._idle and {*self[c]} <= {self._idle[c]}]
+        return tuple(c for c in self.columns if c not in {*self._hidden.split(), *idle})
 
     def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
         """A row as the table prints it, without numbers that nothing stands behind."""
