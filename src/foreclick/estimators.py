@@ -175,6 +175,19 @@ LADDERS = {ladder.name: ladder for ladder in (Ladder(), Ladder("ip"))}
 ESTIMATORS = (*LADDERS, *MODELS, "dctr")
 """The names of all estimators."""
 
+MEANINGS = {
+    "ladder": "the closest match the log has",
+    "ladder-ip": "the closest match the log has",
+    "list": "the whole list as shown",
+    "prefix": "an item below the same items",
+    "ip": "same item, same position",
+    "item": "the item at any position",
+    "pbm": "the item, times its position",
+    "rctr": "the position alone",
+    "rcm": "every slot alike",
+}
+"""What clicks depend on, by estimator."""
+
 _ELSEWHERE = ("cascade", "cm", "dcm", "dbn", "sdbn", "ccm", "ubm")  # click models of other packages
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from foreclick.batches import FEW_RECORDS
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.estimates import Estimate
+from foreclick.estimators import MEANINGS
 from foreclick.metrics import AnyMetric
 from foreclick.models import MODELS
 from foreclick.policies import Lists, Policy
@@ -24,11 +25,7 @@ _LINES = 20  # segments that an answer lists; the table has them all
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 _WORTH_SAYING = 0.005  # of an answer that rests on something
 _RESTS_ON = {"rankers": "on how the rankers place them", "new": "on items never shown there"}
-_IN_SENTENCES = {  # others have the names that tables give them
-    "ladder": "the ladder (the closest match the log has)",
-    "ladder-ip": "the ladder (the closest match the log has)",
-    "ip": "the cautious check (same item, same position)",
-}
+_ROLES = {"ladder": "the ladder", "ladder-ip": "the ladder", "ip": "the cautious check"}
 _NUMBERS = {"value", "se", "low", "high", "borrowed", "margin"}
 _NUMBERS |= {"change", "change_low", "change_high", "lift", "lift_low", "lift_high"}
 _TRACKED = _NUMBERS - {"borrowed", "margin"} | {"production", "covered", "ess", "records"}
@@ -211,6 +208,9 @@ def _agreement(
     too_little, steady, keys = [], [], ("metric", *by)  # not the clip: a ladder has none
     answer_of = {tuple(row[key] for key in keys): row for row in answers}
 
+    def named(name: str) -> str:
+        return f"{_ROLES[name]} ({MEANINGS[name]})" if name in _ROLES else name
+
     def overlap(a: Row, b: Row) -> bool:
         """Whether two intervals of the same change have a value in common."""
         (low, high), (other_low, other_high) = (
@@ -226,12 +226,11 @@ def _agreement(
             for a, b in ((answer_of[tuple(row[key] for key in keys)], row) for row in rows)
             if not is_blind(a) and not is_blind(b) and b["covered"] >= MIN_COVERED
         ]
-        in_words = _IN_SENTENCES.get(name, name)
         if name in MODELS and not MODELS[name].sees_items:
             steady.append(name)
         elif not pairs:
             most = format_value("covered", max(row["covered"] or 0.0 for row in rows))
-            too_little.append(f"{in_words} saw {most} of it")
+            too_little.append(f"{named(name)} saw {most} of it")
         elif name not in disputed and all(overlap(a, b) for a, b in pairs):
             groups["agree"].append(name)
         elif name not in disputed and all(a.get("verdict") == b.get("verdict") for a, b in pairs):
@@ -242,7 +241,7 @@ def _agreement(
     for predicate, names in groups.items():
         if names:
             verb, _, rest = predicate.partition(" ")
-            who = listed([_IN_SENTENCES.get(name, name) for name in names])
+            who = listed([named(name) for name in names])
             lifts = "; ".join(filter(None, (_lifts(others[name]) for name in names)))
             words = f"{who} {plural(len(names), f'{verb}s', verb)} {rest}".rstrip()
             sentences.append(f"{words}: {lifts}." if lifts else f"{words}.")

@@ -119,8 +119,8 @@ class Backtest(Result):
 class Newness:
     """How the errors of an estimator depend on ν, the share of slots that training never showed.
 
-    In each period, a line a + b ν is fitted to the errors of contexts, by records; what the noise
-    of clicks adds to its square is taken off.
+    In each period, a mean a or a line a + b ν is fitted to the errors of contexts, by records; what
+    the noise of clicks adds to its square is taken off.
 
     Attributes:
         weights: Shape (T, 2, 2): Σ n (1, ν)ᵀ (1, ν) of each period; `noise`: times the variance.
@@ -131,21 +131,22 @@ class Newness:
     noise: Floats
     errors: Floats
 
-    def error(self, new: float) -> float:
-        """The root of the mean square of a + b ν over periods, by records."""
-        by = np.linalg.pinv(self.weights, hermitian=True) @ np.array([1.0, new])
-        noise = np.nan_to_num(np.einsum("ti,tij,tj->t", by, self.noise, by))
-        beyond = np.einsum("ti,ti->t", by, self.errors) ** 2 - noise
+    def error(self, new: float | None = None) -> float:
+        """The root of the mean square of a + b ν over periods, by records; by default of a."""
+        at = np.array([1.0] if new is None else [1.0, new])
+        weights, noise = (of[:, : len(at), : len(at)] for of in (self.weights, self.noise))
+        by = np.linalg.pinv(weights, hermitian=True) @ at
+        noise = np.nan_to_num(np.einsum("ti,tij,tj->t", by, noise, by))
+        beyond = np.einsum("ti,ti->t", by, self.errors[:, : len(at)]) ** 2 - noise
         records = self.weights[:, 0, 0]
         return math.sqrt(max(float(records @ beyond), 0.0) / float(records.sum()))
 
 
 def _newness(errors: FoldErrors, folds: Folds) -> Newness:
-    metric = errors.target.metric
-
     def squares(plain: Floats, powers: Floats) -> Floats:
         return np.moveaxis(np.array([[plain, powers[0]], [powers[0], powers[1]]]), 2, 0)
 
+    metric = errors.target.metric
     return Newness(
         squares(folds.records, folds.new[metric]),
         squares(folds.traffic_noise[metric], folds.new_noise[metric]),
@@ -232,17 +233,21 @@ def backtest_by(
         )
     still = {e.target.metric: e for e in results.errors if e.target.model.name == _STEADY}
     errors = results.errors[: len(results.errors) - len(steady) * len(wanted)]
+    by_newness = {
+        (e.target.model.name, e.target.metric.name, e.target.clip): _newness(e, results)
+        for e in errors
+    }
     rows = [
         _measures(e, results)
         | {
-            "mean_error": _mean_error(e, results),
+            "mean_error": curve.error(),
             "folds": int((results.pairs > 0).sum()),
             "contexts": results.contexts,
             "pairs": int(results.pairs.sum()),
             "records": float(results.records.sum()),
         }
         | _changes(e.error, still[e.target.metric].error, results)
-        for e in errors
+        for e, curve in zip(errors, by_newness.values(), strict=True)
     ]
     detail = [
         _measures(e, results, i, period=label)
@@ -263,10 +268,7 @@ def backtest_by(
         tuple(rows[0]),
         tuple(notes),
         periods=Result(tuple(detail), tuple(detail[0])),
-        by_newness={
-            (e.target.model.name, e.target.metric.name, e.target.clip): _newness(e, results)
-            for e in errors
-        },
+        by_newness=by_newness,
     )
 
 
@@ -335,14 +337,6 @@ def _measures(
         "bias": errors.error[at].sum() / weight,
         "floor": None if math.isnan(noise) else math.sqrt(noise),
     }
-
-
-def _mean_error(errors: FoldErrors, folds: Folds) -> float:
-    """√(mean of e² − noise) over periods, by records; e is the error of a period's traffic."""
-    n = np.where(folds.records > 0, folds.records, 1.0)
-    noise = np.nan_to_num(folds.traffic_noise[errors.target.metric]) / n**2
-    beyond = float(folds.records @ ((errors.traffic / n) ** 2 - noise))
-    return math.sqrt(max(beyond, 0.0) / float(folds.records.sum()))
 
 
 def _changes(error: Floats, steady: Floats, folds: Folds) -> dict[str, float | None]:

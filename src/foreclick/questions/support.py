@@ -9,7 +9,7 @@ from typing import ClassVar
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
 from foreclick.estimate.work import estimate
-from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
+from foreclick.estimators import MEANINGS, EstimatorLike, Ladder, parse_estimators
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
 from foreclick.policies import Marginals, PolicyLike, as_policy
@@ -22,12 +22,6 @@ from foreclick.words import number_of
 
 LATTICE = ("list", "prefix", "ip", "item")  # from the cells that are hardest to have seen
 TOP = 10  # so many contexts are named
-_SHOWN = {
-    "list": "the same list",
-    "prefix": "the item below the same others",
-    "ip": "the item at its position",
-    "item": "the item at any position that counts",
-}
 _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is worth a note
 
 
@@ -73,7 +67,7 @@ class Support(Result):
         for row in self.rows:
             share = f"{format_value('covered', row['covered'])} of {row['metric']}"
             groups.setdefault(str(row["estimator"]), []).append(share)
-        lines = [(name, _SHOWN.get(name, ""), *shares) for name, shares in groups.items()]
+        lines = [(name, MEANINGS.get(name, ""), *shares) for name, shares in groups.items()]
         records = format_value("records", self["records"][0])
         title = f"How much of what the candidate would show was shown before ({records} records)"
         return Headline(title, tuple(lines))
@@ -194,7 +188,7 @@ def _notes(rows: list[dict[str, Value]]) -> list[str]:
         return [nothing + "Check that contexts and items are spelt as in the log."]
     name = next((name for name, covered in lowest.items() if covered >= _MOST), best)
     notes = [
-        f"The log saw {lowest[name]:.0%} of the candidate by {name}: {_SHOWN.get(name, name)}."
+        f"The log saw {lowest[name]:.0%} of the candidate by {name}: {MEANINGS.get(name, name)}."
     ]
     seen = [row for row in rows if row["estimator"] == name and row["covered"]]
     often = min((float(r["repeated"]) for r in seen if r["repeated"] is not None), default=1.0)

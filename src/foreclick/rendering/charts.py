@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from foreclick.errors import ReportError
+from foreclick.estimators import MEANINGS
 from foreclick.questions import verdicts
 from foreclick.questions.answers import Evaluation, is_blind
 from foreclick.questions.backtest import Backtest
@@ -14,14 +15,7 @@ from foreclick.questions.examination import Examination
 from foreclick.questions.replay import Replay, test_name
 from foreclick.questions.support import Support
 from foreclick.rendering.drawing import SERIES, Line, LineChart, Row, RowChart, Span
-from foreclick.rendering.wording import (
-    MODELS,
-    change_of,
-    metric_words,
-    per_list,
-    with_interval,
-    words,
-)
+from foreclick.rendering.wording import change_of, metric_words, per_list, with_interval, words
 from foreclick.results import Result
 
 Record = Mapping[str, Any]
@@ -65,7 +59,7 @@ def estimates(metric: str, rows: Sequence[Record], answer: str) -> RowChart:
     for row in ordered:
         covered = words("covered", row["covered"])
         strong = row["estimator"] == answer
-        name, note = _at(row, rows), MODELS.get(str(row["estimator"]), "")
+        name, note = _at(row, rows), MEANINGS.get(str(row["estimator"]), "")
         if is_blind(row):
             cells = [("–", ""), ("saw next to nothing", ""), (covered, "")]
             drawn.append(Row(name, note, cells, strong=strong))
@@ -126,7 +120,7 @@ def support(result: Support) -> list[RowChart]:
             cells = [(words("covered", row["covered"]), "")]
             cells += [(words("repeated", row["repeated"]), "")] if dated else []
             spans = [Span(float(row["covered"] or 0.0))]
-            drawn.append(Row(name, MODELS.get(str(row["estimator"]), ""), cells, spans))
+            drawn.append(Row(name, MEANINGS.get(str(row["estimator"]), ""), cells, spans))
         head = ["What counts as the same", "Share ever shown", "Seen"]
         head += ["Of that, in 5+ periods"] if dated else []
         charts.append(RowChart(f"{metric}: {metric_words(metric)}", head, drawn, bars=True))
@@ -148,7 +142,7 @@ def backtest(result: Backtest) -> list[RowChart]:
         drawn = []
         for row in ordered:
             steady, skill = row["estimator"] == _STEADY, row.get("skill")
-            note = "nothing changes; to be beaten" if steady else MODELS.get(row["estimator"], "")
+            note = "nothing changes; to be beaten" if steady else MEANINGS.get(row["estimator"], "")
             cells = [
                 (words("rmse", row["rmse"]), ""),
                 (words("bias", row["bias"]), ""),

@@ -12,18 +12,6 @@ from foreclick.results import Value, format_value
 
 Row = Mapping[str, Any]
 
-MODELS = {
-    "ladder": "the closest match in the log",
-    "list": "the whole list as shown",
-    "prefix": "an item below the same items",
-    "ip": "same item, same position",
-    "item": "the item at any position",
-    "pbm": "the item, times its position",
-    "rctr": "the position alone",
-    "rcm": "every slot alike",
-}
-"""What clicks depend on, by estimator."""
-
 VERDICTS = {
     verdicts.BETTER: ("▲", "better"),
     verdicts.WORSE: ("▼", "worse"),
