@@ -118,7 +118,6 @@ MISTAKES: dict[str, Mistake] = {
     "clusters that there are not": do(fc.Confidence, clusters="days"),
     "a guardrail in per cent": evaluate(guardrails={"clicks@2": 5}),
     "a clip for all estimators": evaluate(clip=10),
-    "an option by an older name": evaluate(practical=5),
     "a misspelt option": evaluate(confident=0.9),
     "an option in the singular": evaluate(metric="clicks@1"),
     "weights out of bounds": evaluate(metrics=[1e308, 1e308]),
@@ -136,7 +135,6 @@ MISTAKES: dict[str, Mistake] = {
     "a long table without its layout": read(IMPRESSIONS),
     "a column of items that are no lists": read(IMPRESSIONS, items="doc", clicks="click"),
     "a long table with other names": read(IMPRESSIONS, long=("list_id", "position"), items="docs"),
-    "a long table by an older name": read(IMPRESSIONS, layout="long"),
     "text ids of clicks instead of 0 and 1": read(
         {"context": ["q"], "items": [["a", "b"]], "clicks": [["b"]]}
     ),

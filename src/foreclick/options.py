@@ -318,12 +318,11 @@ def verb(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function a verb: as `checked`, and while it works it shows its progress."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        refusing = checked(**others)(function)
-
+        @checked(**others)
         @wraps(function)
         def working_verb(*args: P.args, **kwargs: P.kwargs) -> R:
             with working():
-                return refusing(*args, **kwargs)
+                return function(*args, **kwargs)
 
         return working_verb
 
@@ -345,7 +344,9 @@ def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def checking(*args: P.args, **kwargs: P.kwargs) -> R:
             for name, value in kwargs.items():
                 if name not in known:
-                    raise OptionError(_unknown(function.__name__, name, known))
+                    hint = did_you_mean(name, known) or f" It has {', '.join(known)}."
+                    hint = f" Use {_INSTEAD[name]}." if name in _INSTEAD else hint
+                    raise OptionError(f"{function.__name__} has no option {name!r}.{hint}")
                 if name in checks:
                     checks[name](name, value)
             return function(*args, **kwargs)
@@ -356,25 +357,13 @@ def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 _INSTEAD = {
-    "clicked_ids": "from_events(log, log, items=('items', 'clicks'), list_id='…', action=None)",
     "clip": "estimators=Weighted('ip', clip=100)",
     "clusters": "confidence=Confidence(clusters='record')",
-    "interval": "confidence=Confidence(anytime=True)",
     "list_id": "long=('list_id', 'position'): the columns of a row's list and position",
-    "layout": "long=('list_id', 'position'): the columns of a row's list and position",
-    "practical": "min_effect=0.01: the smallest change worth having, a share of production",
     "progress": "fc.settings(progress='never')",
     "session": "list_id=fc.events.Match(session=…, time=…)",
     "time": "list_id=fc.events.Match(session=…, time=…)",
-    "values": "rewards={'revenue': {'purchase': 'price'}}",
     "window": "list_id=fc.events.Match('list_id', time=…, window=1800)",
     "workers": "fc.settings(workers=4)",
 }
-"""What to use in place of options that other verbs, other packages or drafts of this one have."""
-
-
-def _unknown(verb: str, name: str, known: list[str]) -> str:
-    if name in _INSTEAD:
-        return f"{verb} has no option {name!r}. Use {_INSTEAD[name]}."
-    hint = did_you_mean(name, known) or f" It has {', '.join(known)}."
-    return f"{verb} has no option {name!r}.{hint}"
+"""What to use in place of options that other verbs or other packages have."""

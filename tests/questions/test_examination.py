@@ -171,7 +171,7 @@ def test_positions_that_exchange_nothing_have_no_answer():
     assert found["se"][2:] == found["low"][2:] == [None, None]
     assert found["items"] == [2] * 4
     (note,) = found.notes
-    assert note.startswith("Positions 3–4 never exchanged an item that was clicked with positions ")
+    assert note.startswith("Positions 3–4 cannot be compared with positions ")
     assert "depth=2" in note
     assert found.curve == approx([1, 0.5])
     two = fc.read_log(records(*shown), depth=2)

@@ -202,17 +202,14 @@ class Traffic:
             each = apart**2 * self.variance / (self.production + share[self.context] * apart)
         return sums(self.context, each, len(self.weight))
 
-    def gains(self, share: float) -> Floats:
-        """Shape (X,): −v_x'(ε), what a little more of the candidate would take off the variance."""
-        apart = self.candidate - self.production
-        each = apart**3 * self.variance / (self.production + share * apart) ** 2
-        return sums(self.context, each, len(self.weight))
-
     @cached_property
     def _gains(self) -> tuple[Floats, Floats]:
-        """Shape (grid,) and (X, grid): shares, and the gains there."""
-        grid = np.geomspace(_LEAST_SHARE, self.most, _GRID)
-        gains = np.stack([self.gains(float(share)) for share in grid], axis=1)
+        """Shape (grid,) and (X, grid): shares ε, and −v_x'(ε), what a little more would gain."""
+        grid, apart = np.geomspace(_LEAST_SHARE, self.most, _GRID), self.candidate - self.production
+        gains = np.empty((len(self.weight), len(grid)))
+        for i, share in enumerate(grid):
+            each = apart**3 * self.variance / (self.production + share * apart) ** 2
+            gains[:, i] = sums(self.context, each, len(self.weight))
         # A gain falls as the share grows; rounding must not hide it.
         return grid, np.minimum.accumulate(gains, axis=1)
 

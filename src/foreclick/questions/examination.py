@@ -157,39 +157,32 @@ def _rows(curve: Examined, confidence: float) -> list[dict[str, Any]]:
 def _curve_notes(curve: Examined) -> list[str]:
     """What a reader of one curve should know."""
     places, notes = curve.places, []
-    at, linked = places.reference, places.linked[places.reference]
 
-    def these(some: Bools, *, begin: bool = False) -> str:
-        text = listed((np.flatnonzero(some) + 1).tolist(), "position")
-        return text[0].upper() + text[1:] if begin else text
+    def these(some: Bools) -> str:
+        return listed((np.flatnonzero(some) + 1).tolist(), "position")
 
-    def remedy(fine: Bools) -> str:
-        first, swap = int(np.argmin(fine)), "wap items between these positions for a while."
-        return f"Read the log with depth={first}, or s{swap}" if first else f"S{swap}"
-
-    known = these(places.identified)
     if places.identified.sum() < 2:
         return ["No curve: no two positions can be compared by items that moved between them."]
-    if at:
+    if places.reference:
         notes.append(
             f"Position 1 cannot be compared with others, so examination is relative to position "
-            f"{at + 1}."
+            f"{places.reference + 1}."
         )
-    if not linked.all():
+    unknown = ~places.identified & ~places.zero
+    if unknown.any():
+        text, first = these(unknown), int(np.argmax(unknown))
+        swap = "swap items between these positions for a while."
+        remedy = f"Read the log with depth={first}, or {swap}" if first else swap.capitalize()
         notes.append(
-            f"{these(~linked, begin=True)} never exchanged an item that was clicked with {known}, "
-            f"so the log cannot tell how much they are looked at. {remedy(linked)}"
+            f"{text[0].upper() + text[1:]} cannot be compared with {these(places.identified)} by "
+            "items that stood at both and were clicked, so the log cannot tell how much they are "
+            f"looked at. {remedy}"
         )
     if places.zero.any():
+        text = these(places.zero)
         notes.append(
-            f"{these(places.zero, begin=True)} got no click from items that stood there and "
+            f"{text[0].upper() + text[1:]} got no click from items that stood there and "
             "elsewhere, so examination there is estimated as 0."
-        )
-    unclear = linked & ~places.identified & ~places.zero
-    if unclear.any():
-        notes.append(
-            f"{these(unclear, begin=True)} cannot be compared with {known}: of the items that "
-            f"stood at both, none was clicked at the latter. {remedy(~unclear)}"
         )
     if not curve.converged:
         notes.append("The maximum of the likelihood was not found; do not use this curve.")

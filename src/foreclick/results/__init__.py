@@ -92,7 +92,14 @@ class Result:
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "notes", tuple(map(masked, self.notes)))
         object.__setattr__(self, "title", masked(self.title))
-        object.__setattr__(self, "rows", tuple(_plain_row(row, columns) for row in self.rows))
+        for row in self.rows:
+            if differ := row.keys() ^ set(columns):
+                raise ValueError(
+                    f"a row needs the columns {', '.join(columns)}; these differ: "
+                    f"{', '.join(sorted(differ))}"
+                )
+        rows = tuple({name: _plain(row[name]) for name in columns} for row in self.rows)
+        object.__setattr__(self, "rows", rows)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -264,14 +271,6 @@ class TableView:
 
     def _repr_html_(self) -> str:
         return self.result.to_html()
-
-
-def _plain_row(row: Mapping[str, Value], columns: tuple[str, ...]) -> dict[str, Value]:
-    """A copy of the row in the order of the columns, with Python values."""
-    if row.keys() != set(columns):
-        differ = ", ".join(sorted(row.keys() ^ set(columns)))
-        raise ValueError(f"a row needs the columns {', '.join(columns)}; these differ: {differ}")
-    return {name: _plain(row[name]) for name in columns}
 
 
 def _plain(value: object) -> Value:
