@@ -51,6 +51,22 @@ def test_an_answer_does_not_depend_on_what_is_asked_beside_it(roles):
     assert_same(asked(EVERY, "success@2", "clicks@3"), weighted)
 
 
+@pytest.mark.parametrize(
+    "roles", [{"periods": 6, "unit": True}, {"propensity": "slot"}], ids=["clusters", "propensity"]
+)
+def test_a_batch_that_is_worked_on_in_blocks_gives_the_same(roles, monkeypatch):
+    case = drawn(3, **LOG, **roles)
+    asked: dict[str, Any] = {"metrics": ["clicks@3", "price@2"], "by": "land", "missing": "drop"}
+    asked |= {"logging": "propensity", "estimators": "ip"} if "propensity" in roles else {}
+
+    def ask() -> list[dict[str, Any]]:
+        return fc.evaluate(fc.tally(case.log), fc.Lists(lists_table(half_new(case))), **asked).rows
+
+    whole = ask()
+    monkeypatch.setattr("foreclick.estimate.work.BLOCK", 50)
+    assert all(map(same, ask(), whole))
+
+
 def test_a_log_that_stays_in_memory_goes_to_no_other_process():
     """Where a user's own click model could not follow, if it is a lambda."""
     batches = batches_of(in_batches(fc.tally(drawn(2, **LOG).log), 300))

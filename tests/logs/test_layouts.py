@@ -395,12 +395,3 @@ def test_broken_rows_are_told_as_without_masks(rows):
     assert said[0] == said[1] == said[2]
     example = r"for example context='q' items=\[.*\] clicks=\["
     assert re.search(rf"1 row breaks the rules of a log:\n- .*: 1 row, {example}", said[0])
-
-
-def test_an_engine_packs_as_duckdb_does(engine):
-    odd = [clicks([1]) | {"items": [7, 8]}, clicks([0, 1]) | {"items": [7, 7]}]
-    rows = table([*LISTS, *odd])
-    here, there = (fc.read_log(source, invalid="drop") for source in (rows, engine.load(rows)))
-    assert there.shape == here.shape
-    assert there.shape.masks == ("clicks",)
-    assert stored(there) == stored(here)

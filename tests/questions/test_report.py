@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import foreclick as fc
@@ -14,45 +14,23 @@ from foreclick.policies import as_policy
 from foreclick.question import Question
 from foreclick.questions.report import context_changes
 from foreclick.tallies.base import local_tally
+from tests.drawn import drawn
 
-
-def rows(days: int = 6, a_day: int = 30) -> list[dict[str, Any]]:
-    """Three contexts, one with most of the traffic."""
-    rng = random.Random(8)  # noqa: S311 - a log, no secret
-    found = []
-    for _ in range(days * a_day):
-        items = rng.sample([1, 2, 3, 4], 3)
-        context = rng.choice("aaabbc")
-        clicks = [
-            int(rng.random() < (0.6 if i == 3 else 0.2) / (k + 1)) for k, i in enumerate(items)
-        ]
-        found.append(
-            {
-                "context": context,
-                "items": items,
-                "clicks": clicks,
-                "day": rng.randrange(days),
-                "user": rng.randrange(25),
-            }
-        )
-    return found
+ROWS = drawn(8, records=180, contexts=3, items=5, depth=3, periods=6).rows
+NAMES = ["q0", "q1", "q2"]
+CANDIDATE: dict[str, Any] = {
+    "context": NAMES,
+    "items": [[102, 100, 101], [100, 101, 102], [101, 102, 103]],
+}
 
 
 def log_of(records: list[dict[str, Any]], **roles: Any) -> fc.Log:  # noqa: ANN401
-    table = {name: [row[name] for row in records] for name in records[0]}
-    return fc.read_log(table, **({"period": "day"} | roles))
+    return fc.read_log(pa.Table.from_pylist(records), **({"period": "day"} | roles))
 
 
 def made(log: fc.Log, candidate: Any = None, **options: Any) -> Any:  # noqa: ANN401 - parts that are there
     """A report whose parts are known to be there."""
     return fc.report(log, CANDIDATE if candidate is None else candidate, **options)
-
-
-ROWS = rows()
-CANDIDATE: dict[str, Any] = {
-    "context": ["a", "b", "c"],
-    "items": [[3, 1, 2], [1, 2, 3], [2, 3, 4]],
-}
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +70,11 @@ def test_all_contexts_add_up_to_the_change(log, estimator):
 def test_a_baseline_is_what_contexts_are_compared_with(log):
     same = made(log, CANDIDATE, baseline=CANDIDATE, backtest=False)
     assert same.contexts.same.contexts == 3
-    other = {"context": ["a", "b", "c"], "items": [[1, 2, 3]] * 3}
+    other = {"context": NAMES, "items": [[100, 101, 102]] * 3}
     found = made(log, CANDIDATE, baseline=other, backtest=False)
     total = found.contexts.gain.adds + found.contexts.lose.adds
     assert total == pytest.approx(found.evaluation["change"][0], rel=1e-9)
-    assert {sides.before.items for sides in found.contexts.lists} == {(1, 2, 3)}
+    assert {sides.before.items for sides in found.contexts.lists} == {(100, 101, 102)}
 
 
 def test_parts_that_a_log_cannot_give_are_left_out(log):
@@ -108,12 +86,12 @@ def test_parts_that_a_log_cannot_give_are_left_out(log):
     assert first.contexts is not None
     marginals = fc.Marginals(
         {
-            "context": ["a", "b", "c"],
-            "item": [3, 1, 2],
+            "context": NAMES,
+            "item": [102, 100, 101],
             "position": [1] * 3,
             "probability": [1.0] * 3,
         }
     )
     slots = made(log, marginals, metrics="clicks@1", backtest=False)
     assert slots.support is not None
-    assert {sides.after.items for sides in slots.contexts.lists} <= {(3,), (1,), (2,)}
+    assert {sides.after.items for sides in slots.contexts.lists} <= {(102,), (100,), (101,)}

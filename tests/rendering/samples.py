@@ -1,10 +1,11 @@
-"""Results to draw, made by hand: charts are about numbers, wherever they come from."""
+"""Results to draw, made by hand: charts are about numbers, wherever they come from. And pages."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 from collections.abc import Sequence
+from html.parser import HTMLParser
 from typing import Any
 
 import foreclick as fc
@@ -119,3 +120,29 @@ def comparison() -> Comparison:
     nothing = dict.fromkeys(numbers)
     rows.append({**rows[3], "candidate": "strange", **nothing})
     return Comparison(tuple(rows), tuple(rows[0]))
+
+
+class Page(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def links(self) -> list[str]:
+        """What a page would fetch."""
+        named = [v for name in ("src", "href", "xlink:href", "action") for v in self.values(name)]
+        return [link for link in named if link and not link.startswith(("#", "data:"))]
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, attribute, value in self.attributes if attribute == name]

@@ -5,15 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from foreclick.errors import ReportError
 from foreclick.results import Result
-from tests.rendering.samples import backtest, evaluation, support
+from tests.rendering.samples import Page, backtest, evaluation, support
 
 PLAIN = Result(({"value": 1.0},), ("value",), ("A <note>.",), "A <title>")
 
@@ -38,39 +36,17 @@ def test_a_title_reaches_the_chart_and_the_page(tmp_path):
         backtest().save(tmp_path / "rows.csv", title="A title")
 
 
-class Page(HTMLParser):
-    """Counts tags, and collects what a page would fetch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.fetched: list[str] = []
-        self.ids: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        said = dict(attrs)
-        self.ids += [said["id"]] if said.get("id") else []  # type: ignore[list-item]
-        links = [said.get(name) or "" for name in ("src", "href", "xlink:href")]
-        self.fetched += [link for link in links if link and not link.startswith("#")]
-
-
-def page_of(result: Result, path: Path) -> tuple[str, Page]:
-    result.save(path)
-    text, page = path.read_text(encoding="utf-8"), Page()
-    page.feed(text)
-    return text, page
-
-
 def test_a_page_has_chart_table_and_notes_and_fetches_nothing(tmp_path):
-    text, page = page_of(backtest(), tmp_path / "page.html")
+    backtest().save(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = Page(text)
     assert text.startswith("<!DOCTYPE html>")
     assert "<?xml" not in text
     assert page.tags.count("caption") == 2
     assert text.count('scope="col"') > len(backtest().columns)
     assert "0.3000" in text
-    assert page.fetched == []
-    assert len(page.ids) == len(set(page.ids)), "an id twice"
+    assert page.links() == []
+    assert len(page.values("id")) == len(set(page.values("id"))), "an id twice"
     assert "ip predicted best." in text
     assert "<h1>Backtest</h1>" in text
 

@@ -8,13 +8,13 @@ import html
 import itertools
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
 import foreclick as fc
 from foreclick.rendering.wording import words
-from tests.questions.test_report import CANDIDATE, ROWS, log_of, made
+from tests.questions.test_report import CANDIDATE, NAMES, ROWS, log_of, made
+from tests.rendering.samples import Page
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -23,30 +23,6 @@ HOSTILE = [
     "</style><b>&amp;\u202eevil\x00\x1b[2J\n",
     "鞋子 👟 naïve",
 ]
-
-
-class Page(HTMLParser):
-    """What a page is made of."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value or "") for name, value in attrs]
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-    def values(self, name: str) -> list[str]:
-        return [value for _, attribute, value in self.attributes if attribute == name]
 
 
 @pytest.fixture(scope="module")
@@ -141,15 +117,15 @@ def hostile_report() -> fc.Report:
     named = [
         row
         | {
-            "context": HOSTILE["abc".index(row["context"])],
-            "items": [HOSTILE[i] for i in row["items"]],
+            "context": HOSTILE[NAMES.index(row["context"])],
+            "items": [HOSTILE[104 - i] for i in row["items"]],
             "device": HOSTILE[row["user"] % 3],
         }
         for row in ROWS
     ]
     candidate = {
-        "context": [HOSTILE["abc".index(c)] for c in CANDIDATE["context"]],
-        "items": [[HOSTILE[i] for i in items] for items in CANDIDATE["items"]],
+        "context": HOSTILE[: len(NAMES)],
+        "items": [[HOSTILE[104 - i] for i in items] for items in CANDIDATE["items"]],
     }
     log = log_of(named, segments=["device"])
     report: fc.Report = made(log, candidate, by="device", backtest=False)
@@ -188,9 +164,9 @@ def test_a_ratio_is_not_counted_by_lists():
 
 
 def test_nothing_seen_has_no_number():
-    lists = {"a": [4, 5, 6], "b": [7, 8, 9], "c": [1, 2, 3]}
+    lists = dict(zip(NAMES, ([4, 5, 6], [7, 8, 9], [1, 2, 3]), strict=True))
     rows = [row | {"items": lists[row["context"]]} for row in ROWS]
-    strange = {"context": ["a", "b", "c"], "items": [lists[x] for x in "bca"]}
+    strange = {"context": NAMES, "items": [lists[x] for x in ("q1", "q2", "q0")]}
     page = made(log_of(rows), strange, backtest=False).page()
     assert "next to nothing of what the candidate would show" in page
     assert "saw next to nothing" in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,7 +48,11 @@ def every_list(length: int = POSITIONS) -> list[tuple[int, ...]]:
 
 def outcomes(name: str, x: int, shown: tuple[int, ...], effect: float = 1.0):
     """(probability, clicks) of everything that one user may do, written down from the models."""
-    steps = [reading(name, x, a, k, effect) for k, a in enumerate(shown)]
+    return outcomes_of([reading(name, x, a, k, effect) for k, a in enumerate(shown)])
+
+
+def outcomes_of(steps: Sequence[tuple[float, float, float]]) -> list[tuple[float, tuple[int, ...]]]:
+    """The same of readers, by P(click when read), P(reads on after a click) and after none."""
     todo: list[tuple[float, tuple[int, ...], bool]] = [(1.0, (), True)]
     for attracted, after_click, after_skip in steps:
         more: list[tuple[float, tuple[int, ...], bool]] = []

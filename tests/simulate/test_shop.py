@@ -1,6 +1,5 @@
 """The shop: its truth beside counted clicks and brute force, and what its regimes are about."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 from foreclick.simulate import shop
 from foreclick.simulate.shop import REGIMES, Shop, draw
+from tests.simulate.small import outcomes_of
 
 TINY = Shop(records=400, queries=3, positions=3, days=4, pool=5, catalogue=50)
 EXAMINATION = [k**-0.8 for k in (1, 2, 3)]
@@ -22,19 +22,11 @@ def arrays(drawn: shop.ShopLog):
 
 def enumerated(users: str, attraction: list[float]) -> np.ndarray:
     """Expected clicks of one list: a sum over everything that a reader may do."""
-    total = np.zeros(len(attraction))
-    for clicks in itertools.product((0, 1), repeat=len(attraction)):
-        for leaves in range(1, len(attraction) + 1):  # the last position that is read
-            chance = 1.0
-            for k, (alpha, click) in enumerate(zip(attraction, clicks, strict=True)):
-                rate = alpha * (EXAMINATION[k] if users == "pbm" else k < leaves)
-                chance *= rate if click else 1 - rate
-                goes_on = 0.85 * (0.4 if click else 1.0)
-                if users == "dbn" and k < leaves and k + 1 < len(attraction):
-                    chance *= goes_on if k + 1 < leaves else 1 - goes_on
-            if users == "dbn" or leaves == 1:
-                total += chance * np.array(clicks)
-    return total
+    steps = [
+        (alpha * EXAMINATION[k], 1.0, 1.0) if users == "pbm" else (alpha, 0.85 * 0.4, 0.85)
+        for k, alpha in enumerate(attraction)
+    ]
+    return np.sum([p * np.array(clicks) for p, clicks in outcomes_of(steps)], axis=0)
 
 
 @pytest.mark.parametrize("users", ["pbm", "dbn"])

@@ -64,15 +64,6 @@ def test_rows_ascend_with_nulls_first_and_text_by_bytes():
     assert found.to_pylist() == in_python(found, tally.shape.order)
 
 
-def test_every_engine_gives_the_same_rows_to_the_last_bit(engine):
-    log = pa.Table.from_pylist(words())
-    there = fc.tally(fc.read_log(engine.load(log), **ROLES))
-    here = fc.tally(fc.read_log(log, **ROLES))
-    assert there.shape == here.shape
-    assert arrow(there).equals(arrow(here))
-    assert there.row_count() == here.row_count() == arrow(here).num_rows
-
-
 def test_a_file_is_sorted_and_read_without_a_query(tmp_path, monkeypatch):
     tally = fc.tally(fc.read_log(words(), **ROLES))
     tally.write_parquet(tmp_path / "t.parquet")
@@ -86,9 +77,6 @@ def test_a_file_is_sorted_and_read_without_a_query(tmp_path, monkeypatch):
     assert arrow(back).equals(expected)
     kinds = {arrow(back).schema.field(name).type for name in ("clicks", "orders", "n")}
     assert kinds == {pa.int64()}  # whatever the file has
-
-
-# --- files ----------------------------------------------------------------------------------------
 
 
 # --- adding ---------------------------------------------------------------------------------------
