@@ -60,7 +60,8 @@ def test_a_batch_that_is_worked_on_in_blocks_gives_the_same(roles, monkeypatch):
     asked |= {"logging": "propensity", "estimators": "ip"} if "propensity" in roles else {}
 
     def ask() -> list[dict[str, Any]]:
-        return fc.evaluate(fc.tally(case.log), fc.Lists(lists_table(half_new(case))), **asked).rows
+        candidate = fc.Lists(lists_table(half_new(case)))
+        return fc.evaluate(fc.tally(case.log), candidate, **asked).to_dicts()
 
     whole = ask()
     monkeypatch.setattr("foreclick.estimate.work.BLOCK", 50)
