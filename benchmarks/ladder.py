@@ -29,7 +29,7 @@ from foreclick.errors import ForeclickWarning
 from foreclick.estimate.holdout import Protocol, fold_errors
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
-from foreclick.simulate.production import DayLists
+from foreclick.simulate.simulation import DayLists
 
 WORLDS = ("DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific")
 CONTEXTS, ITEMS, POSITIONS, LISTS, DAYS, RECORDS = 15, 12, 5, 40, 14, 20_000

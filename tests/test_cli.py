@@ -336,7 +336,7 @@ REFUSED: list[tuple[list[str], str]] = [
     ([*OPTIMIZE, "--contexts", "p.csv"], "Give each a file"),
     ([*OPTIMIZE, "-m", "mrr@3", "-m", "mrr@2"], "-m specified multiple times"),
     ([*OPTIMIZE, "--pessimism", "-1"], "--pessimism=-1: give a number of"),
-    ([*OPTIMIZE, "--pinned", "candidate.parquet"], "there is no column 'item' in"),
+    ([*OPTIMIZE, "--pinned", "candidate.parquet"], "pinned: the table needs the columns"),
     ([*OPTIMIZE, "--banned", "new.csv"], "--banned: no file matches 'new.csv'"),
     (["gamble"], 'Unknown command "gamble"'),
     (["evalaute"], 'Did you mean "evaluate"?'),

@@ -14,8 +14,8 @@ from foreclick.batches import EMPTY
 from foreclick.inference import margins, sample_size
 from foreclick.learn.prior import Prior, Theta
 from foreclick.optimization.choice import LadderRates
+from foreclick.optimization.explore import Traffic
 from foreclick.optimization.solvers import Limits, assign, decode, program
-from foreclick.optimization.traffic import Traffic
 from tests.answers import close
 from tests.optimization.oracle import (
     CLOSE,

@@ -13,7 +13,7 @@ from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.policies.runs import is_run
 from foreclick.rules import split_names
-from foreclick.tallies.base import distinct, is_tally, read_in
+from foreclick.tallies.base import is_tally, read_in
 
 if TYPE_CHECKING:
     from foreclick.cli.app import Options
@@ -132,32 +132,17 @@ def _role(role: str, renamed: dict[str, str], names: dict[str, Any], table: Tabl
 # --- constraints ----------------------------------------------------------------------------------
 
 
-def read_constraints(options: Options) -> dict[str, Any]:
-    """Constraints on a policy, from files, as `optimize` takes them."""
-    constraints: dict[str, Any] = {}
-    if options.pinned is not None:
-        constraints["pinned"] = _constraint("pinned", options, "context", "item", "position")
-    if options.banned is not None:
-        table = _constraint("banned", options, "item")
-        everywhere = "context" not in table.columns
-        constraints["banned"] = distinct(table, "item").to_pylist() if everywhere else table
-    return constraints
-
-
-def _constraint(option: str, options: Options, *needed: str) -> Table:
-    """A table whose columns are called by their roles; those not needed may be there too."""
-    path, context = getattr(options, option), options.context
-    try:
-        table = open_source(path)
-    except SourceError as error:
-        raise SourceError(f"--{option}: {error}") from error
-    if context and context in table.columns and "context" not in table.columns:
-        value = f"s.{table.engine.say.name(context)}"
-        table = table.with_column("context", value, table.kinds.field(context).type)
-    missing = [role for role in needed if role not in table.columns]
-    if missing:
-        raise SourceError(
-            f"--{option}: there is no column {missing[0]!r} in {path!r}, which "
-            f"has {', '.join(table.columns)}; {', '.join(needed)} are needed."
-        )
-    return table
+def read_constraints(options: Options) -> dict[str, Table]:
+    """Tables of constraints on a policy, as `optimize` takes them, with the log's context."""
+    tables = {}
+    for option, path in given(options, "pinned banned").items():
+        try:
+            table = open_source(path)
+        except SourceError as error:
+            raise SourceError(f"--{option}: {error}") from error
+        context = options.context
+        if context and context in table.columns and "context" not in table.columns:
+            value = f"s.{table.engine.say.name(context)}"
+            table = table.with_column("context", value, table.kinds.field(context).type)
+        tables[option] = table
+    return tables

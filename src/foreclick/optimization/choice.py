@@ -43,6 +43,7 @@ CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
 SHARED = 2.0
 
 PROBABILITY = "probability"
+ANY = ()  # the context of items that are banned everywhere
 _TINY = 1e-9
 
 
@@ -133,8 +134,7 @@ class Constraints:
 
     Attributes:
         pinned: by context, the item at a position.
-        banned: items that are shown nowhere.
-        banned_in: by context, items that are not shown there.
+        banned: by context, or for `ANY` of them, items that are not shown there.
         max_change: the share of the slots that may differ from production's.
         deterministic: whether a context has one list.
         min_shown: how often a cell must have been shown to be used.
@@ -142,8 +142,7 @@ class Constraints:
     """
 
     pinned: Mapping[Hashable, Mapping[int, Hashable]] = field(default_factory=dict)
-    banned: frozenset[Hashable] = frozenset()
-    banned_in: Mapping[Hashable, frozenset[Hashable]] = field(default_factory=dict)
+    banned: Mapping[Hashable, Collection[Hashable]] = field(default_factory=dict)
     max_change: float | None = None
     deterministic: bool = False
     min_shown: float = 0.0
@@ -152,13 +151,14 @@ class Constraints:
     def forbidden(self, one: Counts, depth: int) -> Bools:
         """Shape (L, K): which items of a context must not be where; but for `min_shown`."""
         forbidden = np.zeros((len(one.n), depth), dtype=np.bool_)
-        if self.pinned or self.banned or self.banned_in:
+        if self.pinned or self.banned:
             context, items = one.contexts[0].as_py(), one.items.to_pylist()
 
             def among(wanted: Collection[Hashable]) -> Bools:
                 return np.fromiter((item in wanted for item in items), np.bool_, len(items))
 
-            forbidden[among(self.banned | self.banned_in.get(context, frozenset()))] = True
+            for where in (ANY, context):
+                forbidden[among(self.banned.get(where, ()))] = True
             for position, item in self.pinned.get(context, {}).items():
                 row = among({item})
                 others = np.where(row, forbidden[:, position - 1], True)

@@ -23,6 +23,7 @@ from foreclick.learn.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.choice import (
+    ANY,
     CHANGED,
     IMPOSSIBLE,
     PROBABILITY,
@@ -188,7 +189,7 @@ def optimize(
         max_change: the share of a context's slots that may differ from production's, for a careful
             first step.
         pinned: a table of `context`, `item`, `position`: what must be where.
-        banned: items that must not be shown; or a table of `context` and `item`.
+        banned: items that must not be shown; or a table of `item`, or of `context` and `item`.
         deterministic: one list a context.
         judge: the estimator of what the policy is worth; None: nothing is held out, and
             `value` is the naive one, which flatters.
@@ -280,9 +281,9 @@ def _named_constraints(
     log: Tally,
     depth: int,
     pinned: object,
-    banned: Any,  # noqa: ANN401 - items, or any table
-) -> tuple[Any, Any, Any]:
-    """The first three `Constraints`, which name items; lists have `depth` positions."""
+    banned: object,
+) -> tuple[Any, Any]:
+    """The first two `Constraints`, which name items; lists have `depth` positions."""
 
     def typed(value: Hashable, column: str) -> Hashable:
         """As the log has it, text or a whole number: otherwise nothing would match."""
@@ -296,8 +297,22 @@ def _named_constraints(
                 f"{value!r} is no {column} of the log, whose {column}s are whole numbers."
             ) from None
 
+    def rows_of(option: str, source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of a small table."""
+        table = open_source(source)
+        missing = [c for c in columns if c not in table.columns]
+        if missing:
+            raise PolicyError(
+                f"{option}: the table needs the columns {', '.join(columns)}, and {missing[0]!r} "
+                f"is not there.{did_you_mean(missing[0], table.columns)} It has "
+                f"{', '.join(table.columns)}."
+            )
+        also = [CONTEXT] if CONTEXT in table.columns and CONTEXT not in columns else []
+        return table.select(*also, *columns).to_pylist()
+
     pins: dict[Hashable, dict[int, Hashable]] = {}
-    for row in _rows(pinned, (CONTEXT, ITEM, "position")):
+    columns = (CONTEXT, ITEM, "position")
+    for row in [] if pinned is None else rows_of("pinned", pinned, columns):
         context, item = typed(row[CONTEXT], CONTEXT), typed(row[ITEM], ITEM)
         position = int(row["position"])
         if not 1 <= position <= depth:
@@ -311,28 +326,15 @@ def _named_constraints(
                 f"pinned: {at[position]!r} and {item!r} are both to be at position {position} "
                 f"of context {context!r}. Pin one item there."
             )
-    everywhere, banned_in = frozenset[Hashable](), dict[Hashable, frozenset[Hashable]]()
     if isinstance(banned, list | tuple | set | frozenset):
-        everywhere = frozenset(typed(item, ITEM) for item in banned)
+        rows: list[dict[str, Any]] = [{ITEM: item} for item in banned]
     else:
-        for row in _rows(banned, (CONTEXT, ITEM)):
-            context = typed(row[CONTEXT], CONTEXT)
-            banned_in[context] = banned_in.get(context, frozenset()) | {typed(row[ITEM], ITEM)}
-    return pins, everywhere, banned_in
-
-
-def _rows(source: object, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a small table of constraints."""
-    if source is None:
-        return []
-    table = open_source(source)
-    missing = [c for c in columns if c not in table.columns]
-    if missing:
-        raise PolicyError(
-            f"the table needs the columns {', '.join(columns)}, and {missing[0]!r} is not there."
-            f"{did_you_mean(missing[0], table.columns)} It has {', '.join(table.columns)}."
-        )
-    return table.select(*columns).to_pylist()
+        rows = [] if banned is None else rows_of("banned", banned, (ITEM,))
+    bans: dict[Hashable, set[Hashable]] = {}
+    for row in rows:
+        context = typed(row[CONTEXT], CONTEXT) if CONTEXT in row else ANY
+        bans.setdefault(context, set()).add(typed(row[ITEM], ITEM))
+    return pins, bans
 
 
 def _judged(folds: FoldedLog, held_out: pa.Table, metric: Metric, judge: object) -> Evaluation:

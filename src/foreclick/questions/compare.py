@@ -31,6 +31,18 @@ from foreclick.tallies.base import local_tally
 from foreclick.words import few
 
 PRODUCTION = "production"
+_COLUMNS: tuple[str, ...] = (
+    "candidate",
+    "against",
+    "value",
+    "other",
+    "change",
+    "se",
+    "low",
+    "high",
+    "all_low",
+)
+_COLUMNS += ("all_high", "lift", "lift_low", "lift_high", "covered", "verdict")
 _LINES = 20  # candidates that an answer lists; the table has them all
 
 
@@ -209,20 +221,13 @@ def _pairs(
     paired = inference.contrasts(values, joint, pairs, confidence, freedom)
     unseen = [*(one.unseen() for one in seen.values()), verdicts.SEEN]
     further = [*(verdicts.beyond(one, largest) for one in seen.values()), 0.0]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (i, j), change, se in zip(pairs, paired.change.tolist(), paired.se.tolist(), strict=True):
         apart = unseen[i].against(unseen[j])
         both = joint[np.ix_([i, j], [i, j])]
         ends = verdicts.difference_ends(values[i], values[j], both, paired.joint, apart)
-        evidence = verdicts.evidence_for(
-            seen[names[i]],
-            largest,
-            ends,
-            values[j],
-            change=change,
-            production=production,
-            confidence=confidence,
-        )
+        pair = verdicts.Pair(seen[names[i]], seen.get(names[j]))
+        evidence = verdicts.evidence_for(pair, ends, largest, confidence, production=production)
         evidence = replace(
             evidence,
             low=(evidence.low or 0.0) - further[j],
@@ -247,10 +252,8 @@ def _pairs(
                 "verdict": verdicts.judge(evidence, min_effect).word,
             }
         )
-    blank = dict.fromkeys(("change", "se", "low", "high", "all_low", "all_high"))
-    blank |= dict.fromkeys(("lift", "lift_low", "lift_high"))
-    for name, one in named.items():
-        if name not in seen:
-            pair = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
-            rows.append({**pair, **blank, "covered": one.covered, "verdict": verdicts.UNKNOWN})
+    for name in (name for name in named if name not in seen):
+        known = {"candidate": name, "against": PRODUCTION, "other": production}
+        known |= {"covered": named[name].covered, "verdict": verdicts.UNKNOWN}
+        rows.append(dict.fromkeys(_COLUMNS) | known)
     return rows

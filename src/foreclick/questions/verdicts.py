@@ -199,24 +199,26 @@ class Evidence:
 
 
 def evidence_for(
-    one: Estimate,
-    largest: Mapping[Metric, float],
+    pair: Pair,
     ends: Mapping[str, float | None],
-    other: float | None,
+    largest: Mapping[Metric, float],
+    confidence: float,
     **rest: Any,  # noqa: ANN401
 ) -> Evidence:
-    """The evidence of an estimate.
+    """The evidence of an estimate and what it is compared with.
 
     The interval is that of the change or of the lift, whichever is wider, so that a verdict
     contradicts neither of the two that are printed.
 
     Args:
-        one: the estimate.
+        pair: the two.
+        ends: of their change and of their lift.
         largest: the most that a slot can earn, by metric, where something was never shown.
-        ends: of its change and of its lift.
-        other: what these are against.
-        rest: other attributes of the evidence, production among them.
+        confidence: of the interval.
+        rest: other attributes of the evidence.
     """
+    one, other = pair.estimate, pair.production
+    production = rest.pop("production", other)
     kind, count = one.estimates.clusters(one.stratum.number) if one.has_variance else ("", 0)
     # Of clicks, 0 or 1 at a position that counts at most once, the variance is below the mean.
     simple = not isinstance(one.metric, Ratio) and largest.get(one.metric, 1.0) == 1.0
@@ -228,16 +230,19 @@ def evidence_for(
     return Evidence(
         estimator=one.estimator,
         metric=one.metric.name,
+        change=pair.change,
         low=low,
         high=high,
         unseen=sum(one.unseen()),
         beyond=beyond(one, largest),
         covered=one.covered,
+        production=production,
+        confidence=confidence,
         records=one.stratum.records,
         periods=count if kind == "period" else None,
         repeated=one.repeated,
         assumes=not one.ladder,
-        varies=rest["production"] if simple else None,
+        varies=production if simple else None,
         **rest,
     )
 
@@ -279,13 +284,10 @@ def judge_pairs(
     evidence, verdicts = [], []
     for pair, one, error in zip(pairs, estimates, errors or [0.0] * len(pairs), strict=True):
         rests_on = evidence_for(
-            one,
-            largest,
+            pair,
             pair.ends(each, anytime=anytime),
-            pair.production,
-            change=pair.change,
-            production=pair.production,
-            confidence=confidence,
+            largest,
+            confidence,
             error=error,
             sighted=one.sighted,
             leaking=one.estimates.leaking if one.ladder else 0.0,

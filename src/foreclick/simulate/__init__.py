@@ -6,10 +6,11 @@ The exact value V(h) of any policy stands beside every log. Nothing here knows o
 """
 
 from foreclick.simulate import shop
-from foreclick.simulate.production import Drifting, Stationary
 from foreclick.simulate.simulation import (
     PRESETS,
+    Drifting,
     Simulation,
+    Stationary,
     illustrative_query,
     pbm_drift,
     yandex_like,
