@@ -36,6 +36,17 @@ def ranking(found: Any, name: str) -> fc.Ranking:  # noqa: ANN401
     return fc.Ranking(found.candidates[name], context="query")
 
 
+def test_a_given_stopping_is_allowed_for_as_a_learnt_one_is():
+    _, tally = drawn(replace(shop.REGIMES["dbn"], records=20_000, queries=60, positions=6), 3)
+    learnt = production_prior(batches_of(tally), fc.Ladder(), "clicks")
+    assert learnt.stopping > 0.1
+    given = production_prior(batches_of(tally), fc.Ladder(stopping=learnt.stopping), "clicks")
+    np.testing.assert_allclose(given.theta.beta, learnt.theta.beta, rtol=1e-6)
+    np.testing.assert_allclose(given.theta.p, learnt.theta.p, rtol=1e-6)
+    assert (given.theta.a, given.theta.t) == pytest.approx((learnt.theta.a, learnt.theta.t))
+    assert given.strengths == pytest.approx(learnt.strengths)
+
+
 # --- how records move an estimate -----------------------------------------------------------------
 
 

@@ -34,11 +34,13 @@ from foreclick.estimate.worth import with_worth
 from foreclick.estimators import Ladder
 from foreclick.learn.above import (
     ALARM,
+    GAIN,
     RowSlots,
     leaks,
     learnt_stopping,
     reacts,
     row_slots,
+    slot_loss,
     stops,
     upper_strengths,
 )
@@ -340,7 +342,7 @@ def _of_production(
 
     slots = slots_in(few)
     if ladder.stopping is not None:
-        prior = replace(prior, stopping=ladder.stopping)
+        prior = _stopped(prior, batches, ladder.stopping, 0.0, given=given)
     # Where production reacts, only if records of the same list show it, too.
     elif prior.reacting <= ALARM or stops(batches, reward) >= ALARM:
         prior = _stopping(prior, batches, few, slots, given=given)
@@ -365,8 +367,8 @@ def _parts(batches: Iterable[Batch], fit: Prior, share: float | None = None) -> 
 def _stopping(
     fit: Prior, batches: Iterable[Batch], few: list[Pairs], slots: list[RowSlots], *, given: bool
 ) -> Prior:
-    """κ, learnt twice: the second time with rates that allow for it."""
-    at_first = fit
+    """κ, learnt twice, then with rates that allow for it; none if it predicts clicks no better."""
+    at_first, parts_at_first = fit, few
     kappa, se = learnt_stopping(few, slots, fit.theta, 0.3)
     for _ in range(2):
         if kappa < 2 * se or kappa < LEAST_STOPPING:
@@ -374,8 +376,22 @@ def _stopping(
         fit = replace(fit, stopping=kappa)
         theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given, close=1e-4)
         fit = replace(fit, theta=theta)
-        kappa, se = learnt_stopping(_parts(batches, fit, fit.few), slots, theta, kappa)
-    fit = replace(fit, stopping=kappa, stopping_sd=max(se, DOUBT * kappa))
+        few = _parts(batches, fit, fit.few)
+        kappa, se = learnt_stopping(few, slots, theta, kappa)
+    fit = _stopped(fit, batches, kappa, max(se, DOUBT * kappa), given=given)
+    none, some = [None] * len(slots), [fit.readers_of(batch) for batch in batches]
+    gain = slot_loss(parts_at_first, slots, at_first.theta, none)
+    gain -= slot_loss(_parts(batches, fit, fit.few), slots, fit.theta, some)
+    return fit if gain > GAIN else at_first
+
+
+def _stopped(
+    fit: Prior, batches: Iterable[Batch], kappa: float, sd: float, *, given: bool
+) -> Prior:
+    """The prior of readers who stop like that."""
+    if not kappa:
+        return fit
+    fit = replace(fit, stopping=kappa, stopping_sd=sd)
     theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given)
     return replace(fit, theta=strengths(_parts(batches, fit, fit.few), theta))
 

@@ -6,8 +6,9 @@ cell. A strength is judged by Σ c log μ − μ, from the coarsest rung to the 
 not predict better by `GAIN` has no rate of its own.
 
 κ, the share of clicks that end the reading, is that of clicks of the same pair in different company
-(conditional Poisson), with rates that leave out the record's own click. Lists that react to clicks
-fake it, so records of the same list must show it, too.
+(conditional Poisson), with rates that leave out the record's own click. It must predict clicks
+better, too, by `GAIN`: users who differ make it up. So do lists that react to clicks, for which
+records of the same list must show it.
 """
 
 from __future__ import annotations
@@ -158,9 +159,7 @@ def _chain(
     entries = _entries(own, of.day[of.turn], of.days, part.c, each, of.turn, one)
     rungs = [(entries, np.ones(len(of.turn)))]
     day, below = of.day[of.turn][at.cell], at.cell
-    exposed = theta.p[at.position]
-    if reading is not None:
-        exposed = exposed * reading[batch.row_list[at.row], at.position]
+    exposed = _exposed(part, at, theta, reading)
     for number, cell in enumerate(at.finer):
         keys, entry = numbered(cell * of.days + day, (int(cell.max(initial=0)) + 1) * of.days)
         c, n = sums(entry, at.c, len(keys)), sums(entry, at.n, len(keys))
@@ -171,6 +170,14 @@ def _chain(
         rungs.append((entries, each))
         below = entry
     return rungs
+
+
+def _exposed(part: Pairs, at: RowSlots, theta: Theta, reading: Floats | None) -> Floats:
+    """Shape (S,): how much a record of each slot is examined."""
+    examined = theta.p[at.position]
+    if reading is None:
+        return examined
+    return np.asarray(examined * reading[part.of.batch.row_list[at.row], at.position])
 
 
 def _entries(
@@ -227,6 +234,20 @@ def learnt_stopping(
         if np.abs(step).max() < _CLOSE or kappa <= 0:
             break
     return kappa, se
+
+
+def slot_loss(
+    parts: Sequence[Pairs],
+    slots: Sequence[RowSlots],
+    theta: Theta,
+    reading: Sequence[Floats | None],
+) -> float:
+    """Σ μ − c log μ of all slots, by the rates that their pairs had before."""
+    total = 0.0
+    for part, at, read in zip(parts, slots, reading, strict=True):
+        rate = _item_rates(part, theta)[part.of.turn[at.cell]]
+        total += loss_of(at.c, at.n * _exposed(part, at, theta, read) * rate)
+    return total
 
 
 def _surprise(values: Floats) -> float:
