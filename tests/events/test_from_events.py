@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foreclick import tally
 from foreclick.errors import InvalidLogError
 from foreclick.events import Match, from_events
 
@@ -27,7 +28,7 @@ def records(log):
     """The log as a bag of (context, items, rewards)."""
     found: Counter[Any] = Counter()
     names = log.shape.rewards
-    for row in log.table.to_pyarrow().to_pylist():
+    for row in tally(log).table.to_pyarrow().to_pylist():
         items = tuple(row[c] for c in log.shape.items)
         earned = tuple(tuple(row[c] or 0 for c in log.shape.reward(name)) for name in names)
         found[row["context"], items, earned] += row["n"]

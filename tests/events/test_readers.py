@@ -20,7 +20,7 @@ NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
 def clicked(log: fc.Log) -> Counter[Any]:
     """How often (context, list, clicks) was logged."""
     found: Counter[Any] = Counter()
-    for row in log.table.to_pyarrow().to_pylist():
+    for row in fc.tally(log).table.to_pyarrow().to_pylist():
         items = tuple(row[c] for c in log.shape.items if row[c] is not None)
         marks = tuple(row[c] for c in log.shape.reward("clicks") if row[c] is not None)
         found[row["context"], items, marks] += row["n"]

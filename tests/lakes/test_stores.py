@@ -185,7 +185,7 @@ def test_credentials_are_never_shown(days, bucket, caplog, capsys, monkeypatch):
     log = fc.read_log(days)
     fc.tally(log).write_parquet(f"{bucket}/tally.parquet")
     found = fc.read_tally(f"{bucket}/tally.parquet")
-    shown = [repr(log), repr(log.engine), str(log.table), repr(found)]
+    shown = [repr(log), repr(log.engine), str(log.stored), repr(found)]
     with stores.opened(f"{bucket}/tally.parquet") as file:
         shown.append(file.read().decode("latin1"))
     with pytest.raises(SourceError) as error:

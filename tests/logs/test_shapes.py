@@ -65,7 +65,7 @@ def test_arrays_of_records():
 def test_ids_of_any_kind(kind, ids, items):
     lists = ", ".join(f"'{i}'::{kind}" for i in ids)
     relation = duckdb.sql(f"SELECT 'q' AS context, [{lists}] AS items, [0, 1] AS clicks")
-    row = fc.read_log(relation).table.to_pyarrow().to_pylist()[0]
+    row = fc.tally(relation).table.to_pyarrow().to_pylist()[0]
     assert [row["item_1"], row["item_2"]] == (items or ids)
 
 
@@ -99,7 +99,7 @@ def test_times_as_numbers_are_days(unit):
     seconds = [int((t - datetime(1970, 1, 1)) / timedelta(seconds=1)) for t in DAYS]  # noqa: DTZ001
     table = {"context": ["q"] * 2, "items": [[1]] * 2, "clicks": [[0]] * 2}
     log = fc.read_log(table | {"at": [s * unit for s in seconds]}, period="at")
-    found = log.table.to_pyarrow()["period"].to_pylist()
+    found = fc.tally(log).table.to_pyarrow()["period"].to_pylist()
     since = date(1970, 1, 1)
     assert sorted(found) == [(date(2026, 3, 1) - since).days, (date(2026, 3, 2) - since).days]
 
@@ -108,7 +108,7 @@ def test_times_as_text_are_days():
     table = {"context": ["q"] * 4, "items": [[1]] * 4, "clicks": [[0]] * 4}
     at = ["2026-03-01T23:59:00Z", "2026-03-01 01:00", "2026-03-02", "week 9 of 2026"]
     log = fc.read_log(table | {"at": at}, period="at")
-    found = log.table.to_pyarrow()["period"].to_pylist()
+    found = fc.tally(log).table.to_pyarrow()["period"].to_pylist()
     assert sorted(found) == ["2026-03-01", "2026-03-02", "week 9 of 2026"]
 
 

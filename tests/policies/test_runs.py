@@ -28,7 +28,7 @@ def lists(policy: fc.Ranking) -> dict[Any, list[Any]]:
     rows = policy._rows
     return {
         row["context"]: [row[c] for c in rows.shape.items if row[c] is not None]
-        for row in rows.table.to_pylist()
+        for row in rows.stored.to_pylist()
     }
 
 

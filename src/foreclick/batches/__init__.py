@@ -10,7 +10,7 @@ from foreclick.batches.drawn import (
     some_contexts,
     text_draws,
 )
-from foreclick.batches.encode import Codebook, decode, row_schema
+from foreclick.batches.encode import Codebook, decode
 from foreclick.batches.facts import (
     FEW_RECORDS,
     count_periods,

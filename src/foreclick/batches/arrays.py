@@ -113,13 +113,6 @@ def expanded(start: Ints, size: Ints) -> Ints:
     return np.asarray(np.arange(int(size.sum())) + np.repeat(start - before, size))
 
 
-def plain_values(values: pa.Array) -> NDArray[Any]:
-    """An Arrow array as one of integers, or of Python texts."""
-    if pa.types.is_integer(values.type):
-        return np.asarray(values)
-    return np.array(values.to_pylist(), dtype=object)
-
-
 def padded(values: Any, length: int) -> Floats:  # noqa: ANN401 - any sequence of numbers
     """Shape (length,): the values, cut or followed by zeros."""
     padded_values = np.zeros(length)

@@ -123,11 +123,6 @@ class Batch:
         return sums(self.list_context, self.list_n, self.context_count)
 
     @cached_property
-    def context_rows(self) -> Ints:
-        """Shape (X + 1,): where the rows of each context begin."""
-        return starts_of(self.row_context, self.context_count)
-
-    @cached_property
     def context_lists(self) -> Ints:
         """Shape (X + 1,): where the lists of each context begin."""
         return starts_of(self.list_context, self.context_count)

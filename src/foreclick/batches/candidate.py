@@ -18,7 +18,6 @@ from foreclick.batches.arrays import (
     Ints,
     expanded,
     numbered,
-    plain_values,
     starts_of,
     sums,
     value_of_each,
@@ -139,7 +138,10 @@ class Coding:
 
     def values(self, item: Ints) -> NDArray[Any]:
         """The values of items: an array of integers, or of text."""
-        return plain_values(self.view.values)[item]
+        values = self.view.values
+        if pa.types.is_integer(values.type):
+            return np.asarray(values)[item]
+        return np.array(values.to_pylist(), dtype=object)[item]
 
 
 class Candidate:

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.batches.arrays import Bools, Floats, Ints
+from foreclick.batches.arrays import Bools, Ints
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward, paired
 from foreclick.engines import BUCKETS
-from foreclick.logs import BUCKET, CONTEXT, PERIOD, N, Shape
+from foreclick.logs import BUCKET, CONTEXT, PERIOD, PROPENSITY, N, Shape
 
 _SAFE = 2**29  # a quarter of the largest 32-bit integer: candidates add cells of their own
 
@@ -31,7 +31,7 @@ class Codes:
     @classmethod
     def from_values(cls, values: pa.Array | pa.ChunkedArray) -> Codes:
         """Of all values that occur."""
-        unique = _whole(pc.unique(values))
+        unique = pc.unique(values)
         return cls(unique.take(pc.sort_indices(unique)))
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Codes:
 
     def number(self, column: pa.ChunkedArray) -> Ints:
         """Shape (R,): the number of each row's value."""
-        return np.asarray(_whole(pc.index_in(column, value_set=self.values)), dtype=np.int32)
+        return np.asarray(pc.index_in(column, value_set=self.values), dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,7 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
     if shape.unit:
         clusters["unit"] = _numbers(rows[BUCKET]).astype(np.int32)
     contexts = _taken(rows[CONTEXT], np.flatnonzero(new_context))
+    chances = [_numbers(rows[c]).astype(np.float64) for c in shape.propensities]
     return Batch(
         depth=shape.depth,
         contexts=contexts,
@@ -100,7 +101,9 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
             kind: wide(codebook.clusters(kind), rows.num_rows * shape.depth) for kind in clusters
         },
         segments={name: codes.number(rows[name]) for name, codes in codebook.segments.items()},
-        propensity=_propensity(rows, shape),
+        propensity=np.stack(chances, axis=1)
+        if shape.propensity == "slot"
+        else next(iter(chances), None),
         stratum=np.zeros(len(contexts), dtype=np.int32),
     )
 
@@ -140,7 +143,7 @@ def _changes(column: pa.ChunkedArray) -> Bools:
     changes = np.ones(len(column), dtype=np.bool_)
     if len(column) < 2:
         return changes
-    values = _whole(column)
+    values = column.combine_chunks()
     if pa.types.is_integer(values.type) and not values.null_count:
         plain = np.asarray(values)
         np.not_equal(plain[1:], plain[:-1], out=changes[1:])
@@ -155,7 +158,7 @@ def _changes(column: pa.ChunkedArray) -> Bools:
 
 def _items(columns: Sequence[pa.Array]) -> tuple[pa.Array, Ints]:
     """The items that lists show, rising, and of each list (L, K) their numbers."""
-    encoded = _whole(pa.chunked_array(columns)).dictionary_encode()
+    encoded = pa.concat_arrays(columns).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary)
     rank = np.full(len(order) + 1, EMPTY, dtype=np.int32)  # the last is that of no item, -1
     rank[np.asarray(order)] = np.arange(len(order))
@@ -179,75 +182,38 @@ def _reward(rows: pa.Table, shape: Shape, name: str) -> Reward:
     return Reward(row.astype(np.int32), position.astype(np.int8), entries)
 
 
-def _propensity(rows: pa.Table, shape: Shape) -> Floats | None:
-    if shape.propensity is None:
-        return None
-    columns = [_numbers(rows[c]).astype(np.float64) for c in shape.propensities]
-    return columns[0] if shape.propensity == "list" else np.stack(columns, axis=1)
-
-
 def _numbers(column: pa.ChunkedArray) -> Any:  # noqa: ANN401 - integers or doubles
     """A column of numbers, 0 where there is none."""
-    values = _whole(column)
+    values = column.combine_chunks()
     return np.asarray(values.fill_null(0) if values.null_count else values)
 
 
 def _taken(column: pa.ChunkedArray, rows: Ints) -> pa.Array:
-    return _whole(column).take(pa.array(rows))
+    return column.combine_chunks().take(pa.array(rows))
 
 
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
-
-
-def row_schema(shape: Shape, kinds: pa.Schema) -> pa.Schema:
-    """The columns of rows with one column a position, in the types that the tally has.
-
-    Args:
-        shape: of the tally.
-        kinds: its columns; rewards that it keeps as masks become small integers.
-    """
-    return pa.schema(
-        (name, kinds.field(name).type if name in kinds.names else pa.int8())
-        for name in shape.columns
-    )
-
-
-def decode(batch: Batch, shape: Shape, codebook: Codebook, schema: pa.Schema) -> pa.Table:
-    """The rows of a batch, a column for each key of the tally and the count.
+def decode(batch: Batch, shape: Shape, codebook: Codebook) -> dict[str, pa.Array]:
+    """The keys of the rows of a batch without buckets, one column a position, by `Shape.keys`.
 
     Args:
         batch: some records.
         shape: of the tally.
         codebook: the values behind the numbers of periods and segments.
-        schema: the columns wanted; see `row_schema`.
     """
     lists = batch.lists[batch.row_list]
-    there = lists != EMPTY
-    columns = {CONTEXT: batch.contexts.take(pa.array(batch.context_value[batch.row_context]))}
-    if shape.period and codebook.periods is not None:
-        columns[PERIOD] = codebook.periods.values.take(pa.array(batch.clusters["period"]))
-    for name in shape.segments:
-        columns[name] = codebook.segments[name].values.take(pa.array(batch.segments[name]))
-    if shape.unit:
-        columns[BUCKET] = pa.array(batch.clusters["unit"])
+    empty = lists == EMPTY
+    keys = {CONTEXT: batch.contexts.take(pa.array(batch.context_value[batch.row_context]))}
+    for name in (*([PERIOD] if shape.period else []), *shape.segments):
+        keys[name] = codebook.column(name).values.take(pa.array(batch.codes(name)))
     for k, name in enumerate(shape.items):
-        at = pa.array(batch.pair_item[lists[:, k]], mask=~there[:, k])
-        columns[name] = batch.items.take(at)
+        keys[name] = batch.items.take(pa.array(batch.pair_item[lists[:, k]], mask=empty[:, k]))
     for reward in shape.rewards:
         values = batch.reward_table(reward)
         for k, name in enumerate(shape.reward(reward)):
-            columns[name] = pa.array(values[:, k], mask=~there[:, k])
-    if batch.propensity is not None:
-        whole = shape.propensity == "list"
+            keys[name] = pa.array(values[:, k], mask=empty[:, k])
+    if shape.propensity == "list":
+        keys[PROPENSITY] = pa.array(batch.propensity)
+    elif batch.propensity is not None:
         for k, name in enumerate(shape.propensities):
-            column = batch.propensity if whole else batch.propensity[:, k]
-            columns[name] = pa.array(column, mask=None if whole else ~there[:, k])
-    columns[N] = pa.array(batch.n)
-    return pa.table(
-        [columns[name].cast(schema.field(name).type) for name in schema.names], schema=schema
-    )
+            keys[name] = pa.array(batch.propensity[:, k], mask=empty[:, k])
+    return keys

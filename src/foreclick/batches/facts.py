@@ -58,7 +58,7 @@ def size_of(tally: Tally) -> LogSize:
         if batches.small and not batches.elsewhere:
             for batch in batches:  # they stay in memory for what follows
                 records.append(batch.context_n)
-                rows.append(np.diff(batch.context_rows))
+                rows.append(np.bincount(batch.row_context, minlength=batch.context_count))
                 pairs += batch.pair_count
         else:  # by one query, where batches would all be read for it; pairs are a guess
             table, sizes = tally.stored, {N: tally.stored.total(N), "rows": Value("count(*)")}

@@ -50,19 +50,7 @@ def pooled(
     if len(first) < 2:
         yield from map(work, chain(first, rest))
         return
-    _refuse_local(work, workers)
-    try:
-        yield from _in_processes(work, chain(first, rest), workers)
-    except BrokenProcessPool as error:
-        raise EngineError(
-            f"one of {workers} worker processes was killed, probably because memory ran out. Use "
-            "fewer, such as fc.settings(workers=1)."
-        ) from error
-
-
-def _refuse_local(work: Callable[[Part], Answer], workers: int) -> None:
-    """Refuse work that cannot be sent to other processes, before any has started."""
-    try:
+    try:  # before any process has started
         pickle.dumps(work)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise EngineError(
@@ -70,30 +58,29 @@ def _refuse_local(work: Callable[[Part], Answer], workers: int) -> None:
             "its functions (of a click model, say) in a module rather than as a lambda or within "
             "a function; or use fc.settings(workers=1)."
         ) from error
-
-
-def _in_processes(
-    work: Callable[[Part], Answer], parts: Iterable[Part], workers: int
-) -> Iterator[Answer]:
-    """`pooled` in other processes; none of them survives this one, or the end of the work."""
     # Forks of a process that has threads may hang, and an engine has threads.
     context = get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(
         workers, mp_context=context, initializer=_end_with_parent, initargs=(reader,)
     )
-    with reader, writer, pool:
+    with reader, writer, pool:  # of which none survives this process, or the end of the work
         waiting: deque[Future[Answer]] = deque()
         try:
-            for part in parts:
+            for part in chain(first, rest):
                 waiting.append(pool.submit(work, part))
                 if len(waiting) > 2 * workers:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BaseException:  # also of a reader that wants no more: GeneratorExit
+        except BaseException as error:  # also of a reader that wants no more: GeneratorExit
             writer.close()
-            raise
+            if not isinstance(error, BrokenProcessPool):
+                raise
+            raise EngineError(
+                f"one of {workers} worker processes was killed, probably because memory ran out. "
+                "Use fewer, such as fc.settings(workers=1)."
+            ) from error
 
 
 def _end_with_parent(line: Connection) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from foreclick.events.columns import Ledger, Match
 from foreclick.events.events import from_events
 from foreclick.events.readers import algolia, ga4, snowplow, ubi
+from foreclick.events.shown import Ledger, Match
 from foreclick.logs import Log
 
 READERS: dict[str, Callable[..., Log]] = {f.__name__: f for f in (ubi, ga4, snowplow, algolia)}

@@ -20,23 +20,32 @@ from foreclick.engines import (
     open_source,
 )
 from foreclick.errors import InvalidLogError, SourceError
-from foreclick.events import shown as impressions
-from foreclick.events.columns import (
+from foreclick.events.shown import (
+    CONTEXT,
     ITEM,
+    PERIOD,
+    PLACE,
+    POSITION,
+    START,
     TIME,
+    UNIT,
     Entries,
     Match,
     Name,
+    Shown,
     any_null,
+    array_in,
+    cleaned,
     column_of,
     in_actions,
     in_shown,
     instant,
     latest,
     microseconds,
+    open_shown,
     shared,
+    unnested,
 )
-from foreclick.events.shown import CONTEXT, PERIOD, PLACE, POSITION, START, UNIT, Shown
 from foreclick.logs import DEEPEST, DEPTH, Log, Roles, compress, rewards_of, segments_of
 from foreclick.metrics import CLICKS
 from foreclick.options import checked
@@ -133,13 +142,13 @@ def from_events(
         unit = in_shown(match.session)
     named = {CONTEXT: context, PERIOD: period, UNIT: unit, **segments_of(segments)}
     item, entries = in_shown(items), Entries()
-    lists = impressions.open_shown(table, match, item, position, named, entries)
+    lists = open_shown(table, match, item, position, named, entries)
     events = _Events(lists, match, items, action, wanted, entries)
     log = events.log(events.matched(did, position), depth)
     for cause, rows in log.dropped.items():
         entries.odd(f"lists, {cause}", rows, "left out")
     entries.count("records", log.rows)
-    one_row_a_list = impressions.array_in(table, item, position) is not None
+    one_row_a_list = array_in(table, item, position) is not None
     called = {"context": context, "items" if one_row_a_list else "item": item}
     return replace(log, ledger=entries.closed(), called=called)
 
@@ -204,7 +213,7 @@ class _Events:
                 return log
         except InvalidLogError:  # no row is valid
             pass
-        once, lost = impressions.cleaned(shown, self.entries)
+        once, lost = cleaned(shown, self.entries)
         self._account_lost(hits, lost)
         return compress(self._earned(once, hits), roles, "drop", depth, masks)
 
@@ -227,9 +236,9 @@ class _Events:
         """
         shown, item = self.shown, in_actions(self.items)
         within = position if item == in_shown(self.items) else ""
-        array = impressions.array_in(table, item, within)
+        array = array_in(table, item, within)
         if array is not None:
-            table = impressions.unnested(table, array)
+            table = unnested(table, array)
         matched = self._with_state(self._counted(table)).computed("actions")
         say, earned = matched.engine.say, {}
         if matched.aggregate({"n": Value.count(f"s.{_STATE} = {NOT_SHOWN}")})["n"]:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from foreclick.engines import Table, TableLike, Value, open_source
 from foreclick.engines.kinds import kind_of
-from foreclick.events.columns import SECOND, Match, column_of
 from foreclick.events.events import from_events
+from foreclick.events.shown import SECOND, Match, column_of
 from foreclick.logs import Log
 
 _SEARCH, _TERM, _PAGE, _USER, _TIME = "__search", "__term", "__page", "__user", "__time"

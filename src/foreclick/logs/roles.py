@@ -139,14 +139,6 @@ class Shape:
         """This shape with masks for those of some rewards that can have one."""
         return replace(self, masks=tuple(name for name in self.maskable if name in names))
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Shape:
-        """The inverse of `asdict`, by way of JSON."""
-        plain: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
-        }
-        return cls(**plain)
-
 
 DEEPEST_MASK = 62
 """Positions that fit in a mask, a signed 64-bit integer with a bit to spare."""

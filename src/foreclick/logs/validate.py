@@ -137,12 +137,6 @@ def invalid_rows_error(
     return InvalidLogError("\n".join(lines))
 
 
-def valid(table: Table, broken: list[Rule]) -> Table:
-    """The rows that break no rule; a condition that is NULL is no breach."""
-    some = any_of(rule.broken for rule in broken)
-    return table.where(f"CASE WHEN {some} THEN 1 ELSE 0 END = 0")
-
-
 def _describe(row: dict[str, Any], shape: Shape) -> str:
     parts = [f"context={row[CONTEXT]!r}"]
     for name in ("item", *shape.rewards):

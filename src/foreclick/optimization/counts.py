@@ -20,13 +20,11 @@ from foreclick.batches import (
     Floats,
     Ints,
     decode,
-    row_schema,
     sums,
 )
 from foreclick.batches.arrays import starts_of
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
-from foreclick.logs import N
 from foreclick.tallies.base import FEW_PERIODS
 
 ALL = -1  # The fold of policies that are chosen from all records
@@ -122,11 +120,9 @@ class FoldedLog:
         shape = self.batches.shape
 
         def make() -> Ints:
-            schema = row_schema(shape, self.batches.tally.table.kinds)
-            schema = schema.set(schema.get_field_index(N), pa.field(N, pa.float64()))
-            rows, texts = decode(batch, shape, self.codebook, schema), [pa.scalar("__fold")]
+            columns, texts = decode(batch, shape, self.codebook), [pa.scalar("__fold")]
             for name in shape.keys:
-                column = rows[name]
+                column = columns[name].cast(self.batches.tally.table.kinds.field(name).type)
                 if pa.types.is_floating(column.type):  # engines write 1.0 in ways of their own
                     column = pc.floor(pc.multiply(column, _FINEST)).cast(pa.int64())
                 texts.append(column.cast(pa.string()))

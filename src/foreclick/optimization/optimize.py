@@ -287,7 +287,7 @@ def _named_constraints(
 
     def typed(value: Hashable, column: str) -> Hashable:
         """As the log has it, text or a whole number: otherwise nothing would match."""
-        kind = log.table.kinds.field(CONTEXT if column == CONTEXT else f"{ITEM}_1").type
+        kind = log.stored.kinds.field(CONTEXT if column == CONTEXT else f"{ITEM}_1").type
         if pa.types.is_string(kind):
             return str(value)
         try:

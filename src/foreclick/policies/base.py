@@ -159,19 +159,15 @@ class PolicyTable:
         if text not in self._typed:
             columns = {}
             for name in self.table.column_names:
-                column = self.table[name].combine_chunks()
-                if isinstance(column, pa.ChunkedArray):
-                    column = pa.concat_arrays(column.chunks)
+                columns[name] = self.table[name].combine_chunks()
                 if name == CONTEXT:
-                    column = self._matching(column, CONTEXT, view.contexts)
+                    columns[name] = self._matching(columns[name], CONTEXT, view.contexts)
                 elif _is_item(name):
-                    column = self._matching(column, ITEM, view.items)
-                columns[name] = column
+                    columns[name] = self._matching(columns[name], ITEM, view.items)
             keys = [(name, "ascending") for name in columns]
             self._typed[text] = pa.table(columns).sort_by(keys).combine_chunks()
         table = self._typed[text]
-        part = view.within(table[CONTEXT].chunk(0)) if table.num_rows else slice(0, 0)
-        return table.slice(part.start, part.stop - part.start)
+        return table[view.within(table[CONTEXT].chunk(0))] if table.num_rows else table
 
     def _matching(self, column: pa.Array, kind: str, logged: pa.Array) -> pa.Array:
         """A column of contexts or items in the log's type; text if the log has text."""

@@ -379,13 +379,9 @@ class Observed(ListPolicy):
 
     log: Any
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """In another process, the log is its lists, without their clicks."""
-        self.__dict__.update(state)
-
     @cached_property
     def _rows(self) -> Tally:  # type: ignore[override]
-        if "log" not in self.__dict__:
+        if "log" not in self.__dict__:  # in another process: its lists, without their clicks
             items = self._arrow.items
             listed = read_log(self._arrow.table, items=items, clicks=None, count=N)
             object.__setattr__(self, "log", listed)

@@ -461,8 +461,10 @@ def read_in(home: Engine, path: str | Path | Sequence[str | Path]) -> Tally:
         check_digest(name, metas[file], file)
     alike: dict[tuple[Shape, str], list[str]] = {}
     for file, meta in metas.items():
-        kind = Shape.from_dict(meta["shape"]), str(schemas[file].types)
-        alike.setdefault(kind, []).append(file)
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in meta["shape"].items()
+        }
+        alike.setdefault((Shape(**values), str(schemas[file].types)), []).append(file)
     parts = []
     for (shape, _), group in alike.items():
         files = [here[file] for file in group]
