@@ -54,7 +54,7 @@ class TestFromScores:
         rows = policy._rows
         return {
             row["context"]: [row[c] for c in rows.shape.items if row[c] is not None]
-            for row in rows.table.to_pylist()
+            for row in rows.stored.to_pylist()
         }
 
     @pytest.mark.parametrize(

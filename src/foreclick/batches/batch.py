@@ -227,10 +227,9 @@ class Batch:
         """Some rows, or the same rows several times, in rising order, with other counts."""
         rewards = {}
         for name, reward in self.rewards.items():
-            start = starts_of(reward.row, len(self.n))
-            size = (start[1:] - start[:-1])[rows]
-            entry = expanded(start[:-1][rows], size)
-            row = np.repeat(np.arange(len(rows)), size)
+            start = np.searchsorted(reward.row, rows)
+            size = np.searchsorted(reward.row, rows, side="right") - start
+            entry, row = expanded(start, size), np.repeat(np.arange(len(rows)), size)
             rewards[name] = Reward(row, reward.position[entry], reward.value[entry])
         return replace(
             self,
@@ -313,32 +312,12 @@ class Batch:
             first = last
 
     def between(self, first: int, last: int) -> Batch:
-        """The contexts from the first to before the last, numbered from 0."""
-        list0, list1 = self.context_lists[[first, last]]
-        pair0, pair1 = self.context_pairs[[first, last]]
-        row0, row1 = np.searchsorted(self.row_context, [first, last])
-        lists = self.lists[list0:list1]
-        rewards = {}
-        for name, reward in self.rewards.items():
-            some = slice(*np.searchsorted(reward.row, [row0, row1]))
-            row = reward.row[some] - row0
-            rewards[name] = Reward(row, reward.position[some], reward.value[some])
-        return replace(
-            self,
-            context_value=self.context_value[first:last],
-            pair_context=self.pair_context[pair0:pair1] - first,
-            pair_item=self.pair_item[pair0:pair1],
-            lists=np.where(lists == EMPTY, EMPTY, lists - pair0),
-            list_context=self.list_context[list0:list1] - first,
-            row_list=self.row_list[row0:row1] - list0,
-            n=self.n[row0:row1],
-            rewards=rewards,
-            clusters={kind: code[row0:row1] for kind, code in self.clusters.items()},
-            segments={name: code[row0:row1] for name, code in self.segments.items()},
-            propensity=None if self.propensity is None else self.propensity[row0:row1],
-            stratum=self.stratum[first:last],
-            cache=self.drawn(first, last),
-        )
+        """The contexts from the first to before the last, which all have records."""
+        some = np.zeros(len(self.n), dtype=np.bool_)
+        some[slice(*np.searchsorted(self.row_context, [first, last]))] = True
+        part = self.among(some)
+        part.cache.update(self.drawn(first, last))
+        return part
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""

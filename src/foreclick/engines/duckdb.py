@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foreclick.engines.base import BATCH, ArrowDataset, Engine, Table
-from foreclick.engines.files import ScratchFile, own_scratch, scanned, scheme_of
+from foreclick.engines.files import ScratchFile, is_remote, own_scratch, scanned, scheme_of
 from foreclick.engines.spelling import DUCKDB
 
 READER = b"reader"
@@ -96,9 +96,7 @@ class DuckDB(Engine):
 
     def read_files(self, reader: str, files: Sequence[str], *, partitions: bool = True) -> Table:
         """One scan of them all. A view finds out once what the columns of a CSV file are."""
-        for scheme, file in {
-            scheme_of_file: file for file in files if (scheme_of_file := scheme_of(file))
-        }.items():
+        for scheme, file in {scheme_of(file): file for file in files if is_remote(file)}.items():
             store = scanned(file)
             # DuckDB knows a store by the first of its schemes: https by http.
             known = [store.protocol] if isinstance(store.protocol, str) else store.protocol

@@ -262,12 +262,9 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     target = located(path)
     if is_remote(target):
         scratch = ScratchFile(PurePosixPath(target).name)
-        try:
-            yield Path(scratch.path)
-            with explained(target):
-                filesystem(target).put_file(scratch.path, target)
-        finally:
-            scratch.remove()
+        yield Path(scratch.path)
+        with explained(target):
+            filesystem(target).put_file(scratch.path, target)
         return
     final = _replaceable(target)
     with _partial(final, target) as partial:
@@ -361,11 +358,7 @@ class ScratchFile:
         ending = f"-foreclick-{machine()}-{os.getpid()}"
         place = Path(tempfile.mkdtemp(prefix="foreclick_scratch_", suffix=ending))
         self.path = str(place / name)
-        self._removed = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
-
-    def remove(self) -> None:
-        """Remove it now."""
-        self._removed()
+        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
 
 
 def checked_file(path: str | Path) -> str:

@@ -255,6 +255,15 @@ class Policy:
             return []
         return [role for role, c in self._roles.items() if c == role and role not in self._columns]
 
+    @property
+    def _waits(self) -> bool:
+        """Whether the columns are known only beside a log, which may have other names for them."""
+        return bool(self._lacks) and len(self._columns) > 1
+
+    def __post_init__(self) -> None:
+        if not self._waits:
+            self._check()  # a policy that is none should fail where it is made
+
     def _check(self) -> None:
         """Refuse a table that is no policy."""
 

@@ -140,10 +140,6 @@ class Lists(ListPolicy):
     items: str | Sequence[str] = "items"
     probability: str | None = "probability"
 
-    def __post_init__(self) -> None:
-        if not self._waits:
-            self._check()  # a policy that is none should fail where it is made
-
     @cached_property
     def _source(self) -> Table:
         if isinstance(self.table, Scores):
@@ -160,11 +156,6 @@ class Lists(ListPolicy):
         if isinstance(self.table, Scores):
             return {CONTEXT: self.context}
         return {CONTEXT: self.context, ITEMS: listed_in(self._columns, self.items)}
-
-    @property
-    def _waits(self) -> bool:
-        """Whether the columns are known only beside a log, which may have other names for them."""
-        return bool(self._lacks) and len(self._columns) > 1
 
     def __getstate__(self) -> dict[str, Any]:
         """As of every policy; what `optimize` chose stays so."""

@@ -51,10 +51,6 @@ class Marginals(Policy):
     position: str = "position"
     probability: str = "probability"
 
-    def __post_init__(self) -> None:
-        if not self._lacks:
-            self._check()
-
     @property
     def _roles(self) -> dict[str, Any]:
         return {CONTEXT: self.context, ITEM: self.item}

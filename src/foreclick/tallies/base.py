@@ -383,27 +383,21 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
     A log in a cluster or a server is tallied there, and the rows of its tally are copied:
     once, however many questions follow. Too many of them stay in a cluster that can work on them.
     """
-    counted = tally(log)
-    notes = list(counted.notes)
-    if not counted.engine.far:
-        return counted, [*notes, *([_copied_note(counted)] if counted.source else [])]
-    if counted.engine.maps and counted.row_count() > HOME_ROWS:
-        rows = number_of(counted.row_count(), "row")
-        note = f"The {rows} of the tally stayed in {counted.engine.name}, where it was made."
-        return counted, [*notes, note]
-    key = (_HOME, id(counted.stored))  # what is kept holds the table, so its id stays its own
-    if key not in counted.cache:
-        here = bring(counted.stored, default_engine())
-        counted.cache[key] = counted.with_rows(
-            here, source=counted.engine.name, original=counted.stored
-        )
-    local: Tally = counted.cache[key]
-    return local, [*notes, _copied_note(local)]
-
-
-def _copied_note(tally: Tally) -> str:
-    rows = number_of(tally.row_count(), "row")
-    return f"The log was tallied in {tally.source}; the {rows} of its tally were copied."
+    local = tally(log)
+    notes, there = list(local.notes), local.engine.name
+    if local.engine.maps and local.row_count() > HOME_ROWS:
+        rows = number_of(local.row_count(), "row")
+        return local, [*notes, f"The {rows} of the tally stayed in {there}, where it was made."]
+    if local.engine.far:
+        key = (_HOME, id(local.stored))  # what is kept holds the table, so its id stays its own
+        if key not in local.cache:
+            here = bring(local.stored, default_engine())
+            local.cache[key] = local.with_rows(here, source=there, original=local.stored)
+        local = local.cache[key]
+    if local.source:
+        rows = number_of(local.row_count(), "row")
+        notes.append(f"The log was tallied in {local.source}; the {rows} of its tally were copied.")
+    return local, notes
 
 
 FEW_PERIODS = 4
