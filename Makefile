@@ -141,7 +141,7 @@ obp: ## Values, times and memory beside obp, which OBP_PYTHON has
 
 look: ## A report as page and pictures, checked for accessibility (node, Chromium)
 	@! command -v npm >/dev/null || npm install --silent --no-fund --no-audit --prefix .cache/look playwright-core axe-core
-	$(VENV)/bin/python -m tests.rendering.look $(ARGS)
+	PYTHONPATH=. $(VENV)/bin/python docs/images/report.py $(ARGS)
 
 screens: ## Terminals and a notebook as pictures in docs/pictures (tmux, Chromium)
 	PYTHONPATH=. $(VENV)/bin/python docs/images/screens.py

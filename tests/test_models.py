@@ -3,7 +3,6 @@
 import math
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 
 import foreclick as fc
@@ -13,7 +12,6 @@ from foreclick.models import MODELS, ClickModel, click_model
 from tests import drawn
 from tests.answers import SAME, answer, clipped, log_of, value_by_cells, values
 from tests.truth import oracle
-from tests.truth.oracle import Record
 
 SEVEN: dict[str, Any] = {
     "list": ("list", (1, 1, 1), True, True),
@@ -58,29 +56,18 @@ class TestExamination:
 # --- models of a user's own -----------------------------------------------------------------------
 
 
-def _random_records():
-    rng = np.random.default_rng(11)
-    pool = np.array([101, 102, 201, 202, 301])
-    lists = [tuple(rng.permutation(pool)[:4].tolist()) for _ in range(6)]
-    return [
-        Record(context, lists[int(rng.integers(6))], tuple((rng.random(4) < 0.4) * 1.0))
-        for context in ("q", "r")
-        for _ in range(20)
-    ]
-
-
-RECORDS = _random_records()
+RECORDS = drawn.drawn(11, records=60, contexts=2).records
 CANDIDATE: dict[Any, Any] = {
-    "q": {(201, 101, 301, 102): 0.75, (102, 201, 999, 301): 0.25},
-    "r": {(301, 202, 201, 101): 1.0},
+    "q0": {(101, 104, 102, 100): 0.75, (103, 101, 999, 102): 0.25},
+    "q1": {(102, 103, 101, 100): 1.0},
 }
 CANDIDATE_TABLE = fc.Lists(drawn.lists_table(CANDIDATE))
 
 OWN: dict[str, tuple[Any, Any]] = {
     "window": (lambda s: [s.item, (s.position - 1) // 2], lambda item, k: (item, (k - 1) // 2)),
-    "category": (lambda s: [s.item // 100, s.position], lambda item, k: (item // 100, k)),
+    "category": (lambda s: [s.item // 2, s.position], lambda item, k: (item // 2, k)),
     "fold": (lambda s: [s.item, s.position <= 3], lambda item, k: (item, k <= 3)),
-    "single": (lambda s: s.item // 100, lambda item, k: item // 100),
+    "single": (lambda s: s.item // 2, lambda item, k: item // 2),
     "both": (("position", "item"), lambda item, k: (item, k)),
 }
 """The cell of a slot, of arrays for the library, and of numbers by hand."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from foreclick.batches import (
 )
 from foreclick.errors import EngineError
 from tests.batches.sizes import in_batches
+from tests.drawn import drawn
 
 
 def test_work_is_done_in_order_in_one_process_or_two():
@@ -43,19 +46,12 @@ def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):
 # --- some contexts of a log: whole ones, the same ones in any batches, whatever they are called ---
 
 
-def columns():
-    rng = np.random.default_rng(4)
-    return {
-        "context": [f"q{x}" for x in rng.integers(0, 200, 2000)],
-        "items": [rng.permutation(5)[:3].tolist() for _ in range(2000)],
-        "clicks": rng.integers(0, 2, (2000, 3)).tolist(),
-        "day": rng.integers(0, 4, 2000).tolist(),
-    }
+CASE = drawn(4, records=2000, contexts=200, items=5, depth=3, periods=4, even=True)
 
 
 @pytest.fixture(scope="module")
 def tally():
-    return fc.tally(fc.read_log(columns(), period="day"))
+    return fc.tally(CASE.log)
 
 
 def records_of(batches):
@@ -69,12 +65,12 @@ def records_of(batches):
 def test_they_are_whole_and_about_as_many_as_asked(tally):
     everything = records_of(batches_of(tally))
     some = some_contexts(batches_of(tally), "clicks", 0.3)
-    drawn = records_of(some)
-    assert 0.2 < len(drawn) / len(everything) < 0.4
-    assert all(everything[context] == n for context, n in drawn.items())
-    assert records_of(some) == drawn  # gone through again
+    taken = records_of(some)
+    assert 0.2 < len(taken) / len(everything) < 0.4
+    assert all(everything[context] == n for context, n in taken.items())
+    assert records_of(some) == taken  # gone through again
     fewer = records_of(some_contexts(batches_of(tally), "clicks", 0.1))
-    assert set(fewer) < set(drawn)
+    assert set(fewer) < set(taken)
     assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)  # not copied
 
 
@@ -97,15 +93,13 @@ def test_periods_of_contexts_that_take_no_part_are_gone(slots):
     assert np.bincount(batch.clusters["period"], batch.n).tolist() == [1, 2]
 
 
-def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(tally, monkeypatch):
+def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(monkeypatch):
     """Which takes no pass over it; and the same ones whatever else it has."""
     monkeypatch.setattr(source, "KEPT_SLOTS", 0)
-    other = fc.tally(fc.read_log(columns(), period="day"))
-    drawn = records_of(some_contexts(batches_of(other), "clicks", 0.3))
-    assert 0.2 < len(drawn) / 200 < 0.4
-    half = {name: values[:1000] for name, values in columns().items()}
-    fewer = records_of(some_contexts(batches_of(fc.tally(fc.read_log(half))), "clicks", 0.3))
-    assert set(fewer) <= set(drawn)
+    taken = records_of(some_contexts(batches_of(fc.tally(CASE.log)), "clicks", 0.3))
+    assert 0.2 < len(taken) / 200 < 0.4
+    half = fc.tally(replace(CASE, rows=CASE.rows[:1000], roles={}).log)
+    assert set(records_of(some_contexts(batches_of(half), "clicks", 0.3))) <= set(taken)
 
 
 # --- how large a log is, by its batches or by one query -------------------------------------------

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import inf as INF
+from math import nan as NAN
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from tests.fuzz.draws import NUMBERS, TEXTS
 
 WORDS = ["zoë", "Anna", "anna", "東京🦆", " ", "O'Brien", "a\\b", "NULL", "10", "9"]
 LANDS = ["NL", "BE", "nl", None]
@@ -28,10 +32,14 @@ class Drawn:
         return self.name
 
 
-def _values(kind: str, count: int) -> list[Any]:
+def _values(kind: str, count: int, rng: np.random.Generator) -> list[Any]:
     match kind:
         case "text":
             return WORDS[:count]
+        case "odd text":
+            return [TEXTS[i] for i in rng.permutation(len(TEXTS))[:count]]
+        case "odd integers":
+            return [NUMBERS[i] for i in rng.permutation(len(NUMBERS))[:count]]
         case "large integers":
             return [2**53 + 1 + i for i in range(count)]
         case "dates":
@@ -49,11 +57,15 @@ def log_of(
     periods: str = "dates",
     ragged: bool = True,
     graded: bool = False,
-    broken: bool = False,
+    faults: Sequence[int] = (),
 ) -> pa.Table:
-    """A log of 90 rows with a column for every role; few distinct ones, so that rows repeat."""
+    """A log of 90 rows with a column for every role; few distinct ones, so that rows repeat.
+
+    The first rows have these faults, one each.
+    """
     rng = np.random.default_rng(seed)
-    names, pool, days = _values(contexts, 4), _values(items, 6), _values(periods, 4)
+    names, pool = _values(contexts, 4, rng), _values(items, 6, rng)
+    days = _values(periods, 4, rng)
     rows: list[dict[str, Any]] = []
     for _ in range(90):
         length = int(rng.integers(1, 4)) if ragged else 3
@@ -77,24 +89,34 @@ def log_of(
                 "half": float(rng.integers(1, 4)) / 2,  # sums of halves are exact in any order
             }
         )
-    if broken:
-        for row, wrong in zip(rows, _faults(rows[0]), strict=False):
-            row.update(wrong)
+    for row, number in zip(rows, faults, strict=False):
+        row.update(faults_of(row, graded=graded)[number])
     return pa.Table.from_pylist(rows)
 
 
-def _faults(row: dict[str, Any]) -> list[dict[str, Any]]:
-    """One for each of the first rows of a log."""
-    item = row["list"][0]
+def faults_of(row: dict[str, Any], *, graded: bool = False) -> list[dict[str, Any]]:
+    """What no row should have, one thing each; the first `EASY` can be in any layout."""
+    item, more = row["list"][0], len(row["list"]) - 1
+    odd_clicks = (NAN, INF, -1.0, None, 1e300, 0.1) if graded else (-1, None, 2**62, 2)
     return [
         {"list": [item, item], "clicked": [0, 0], "orders": [0, 0], "price": [0.0, 0.0]},
         {"query": None},
         {"p": 0.0},
         {"times": -1},
         {"clicked": [0, 0, 0, 0]},
+        {"list": [], "clicked": [], "orders": [], "price": [], "slots": []},
+        {"list": None},
+        {"list": [None, *row["list"][1:]]},
+        *({"clicked": [odd, *[0] * more]} for odd in odd_clicks),
+        {"clicked": row["clicked"][:-1]},
+        *({name: None} for name in ("clicked", "day", "user", "times", "half")),
+        *({"p": p} for p in (-0.5, 1.5, NAN, INF, None, 5e-324)),
+        *({"slots": [p] * (1 + more)} for p in (0.0, 1.5, NAN, None)),
+        *({"half": n} for n in (0.0, -1.0, NAN, INF)),
     ]
 
 
+EASY = 5
 LISTS: dict[str, Any] = {"context": "query", "items": "list", "clicks": "clicked"}
 UNITS = LISTS | {"unit": "user"}
 ALL = UNITS | {"period": "day", "segments": ["land", "device"]}
@@ -114,12 +136,12 @@ LOGS = [
     Drawn("weights", log_of(10, "integers"), ALL | {"count": "times"}),
     Drawn(
         "faults",
-        log_of(11, broken=True),
+        log_of(11, faults=range(EASY)),
         ALL | {"count": "times", "propensity": "p", "invalid": "drop"},
     ),
     Drawn(
         "everything",
-        log_of(12, "text", "text", "dates", graded=True, broken=True),
+        log_of(12, "text", "text", "dates", graded=True, faults=range(EASY)),
         ALL
         | {"count": "half", "propensity": "slots", "rewards": {"orders": "orders"}}
         | {"invalid": "drop", "where": "device >= 0"},

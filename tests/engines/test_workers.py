@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,6 +12,7 @@ from foreclick.batches import source
 from foreclick.tallies import base
 from tests.answers import clipped, same
 from tests.batches.sizes import in_batches
+from tests.drawn import drawn, half_new, lists_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,45 +33,24 @@ ASKED: dict[str, Any] = {
     "estimators": clipped(["list", "prefix", "pbm", "ladder"], [2.0, float("inf")]),
     "missing": "production",
 }
-ROLES: dict[str, Any] = {"period": "day", "unit": "user", "segments": "kind"}
+CASE = drawn(5, records=600, contexts=12, periods=6, unit=True, ragged=True, segments=True)
+TABLE, CANDIDATE = pa.Table.from_pylist(CASE.rows), fc.Lists(lists_table(half_new(CASE)))
 
 
-@pytest.fixture(scope="module")
-def table() -> pa.Table:
-    rng = np.random.default_rng(5)
-    lists = [rng.permutation(5)[: rng.integers(1, 4)].tolist() for _ in range(600)]
-    return pa.table(
-        {
-            "context": [f"q{x}" for x in rng.integers(0, 12, 600)],
-            "items": lists,
-            "clicks": [rng.integers(0, 2, len(items)).tolist() for items in lists],
-            "day": rng.integers(0, 6, 600),
-            "user": rng.integers(0, 90, 600),
-            "kind": rng.choice(["a", "b"], 600),
-        }
-    )
-
-
-def candidate() -> fc.Ranking:
-    rng = np.random.default_rng(7)
-    lists = [rng.permutation(6)[:3].tolist() for _ in range(11)]
-    return fc.Ranking({"context": [f"q{x}" for x in range(11)], "items": lists})
-
-
-def test_two_processes_answer_as_one_does(table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ASKED | {"by": "kind"}
-    alone = fc.evaluate(fc.read_log(table, **ROLES), candidate(), **asked).to_dicts()
+def test_two_processes_answer_as_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ASKED | {"by": "land"}
+    alone = fc.evaluate(CASE.log, CANDIDATE, **asked).to_dicts()
     monkeypatch.setattr(source, "KEPT_SLOTS", 0)
-    tally = fc.tally(fc.read_log(table, **ROLES))
+    tally = fc.tally(CASE.log)
     tally.cache[source._key(tally)] = source.Batches(tally, slots=100)
     fc.settings(workers=2)
     try:
-        found = fc.evaluate(tally, candidate(), **asked).to_dicts()
+        found = fc.evaluate(tally, CANDIDATE, **asked).to_dicts()
     finally:
         fc.settings(workers=1)
     assert_same(found, alone)
-    one = in_batches(fc.tally(fc.read_log(table, **ROLES)), 100)
-    assert fc.evaluate(one, candidate(), **asked).to_dicts() == found  # to the last bit
+    one = in_batches(fc.tally(CASE.log), 100)
+    assert fc.evaluate(one, CANDIDATE, **asked).to_dicts() == found  # to the last bit
 
 
 def assert_same(found: list[dict[str, Any]], right: list[dict[str, Any]]) -> None:
@@ -83,12 +62,12 @@ def assert_same(found: list[dict[str, Any]], right: list[dict[str, Any]]) -> Non
 
 @pytest.mark.spark
 def test_tasks_of_a_cluster_answer_as_home_does(
-    table: pa.Table, spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch
+    spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = fc.evaluate(fc.read_log(table, **ROLES), candidate(), **ASKED)
+    home = fc.evaluate(CASE.log, CANDIDATE, **ASKED)
     monkeypatch.setattr(base, "HOME_ROWS", 0)
-    frame = spark_session.createDataFrame(table)
-    there = fc.evaluate(fc.tally(fc.read_log(frame, **ROLES)), candidate(), **ASKED)
+    frame = spark_session.createDataFrame(TABLE)
+    there = fc.evaluate(fc.tally(fc.read_log(frame, **CASE.roles)), CANDIDATE, **ASKED)
     assert_same(there.to_dicts(), home.to_dicts())
     assert any("stayed in pyspark" in note for note in there.notes)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.candidates import DAYS, steady, twins, unseen
+from benchmarks.candidates import DAYS, steady, twins
 from benchmarks.replications import ESTIMATORS, METRIC, in_each, make_scene, measured, packed
 from scipy.special import stdtrit
 
@@ -94,8 +94,3 @@ class TestDays:
         # Cells of few records a day are given some more than they show: about a tenth here.
         chance = SURE * math.sqrt(1 / (2 * self.LOGS))
         assert math.sqrt(np.mean(se**2)) / spread == pytest.approx(1.1, abs=chance)
-
-    def test_without_overlap_there_is_none(self, log):
-        nowhere = in_each(unseen(), range(TestDays.LOGS))
-        with pytest.raises(fc.errors.PolicyError, match="shows no item of the log"):
-            fc.evaluate(log, nowhere, metrics=METRIC, estimators="ip", by="replication")

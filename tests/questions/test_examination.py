@@ -206,8 +206,6 @@ def test_segments_have_a_curve_each():
     assert any(note.startswith("watch: No curve") for note in found.notes)
     with pytest.raises(ModelError, match="3 curves"):
         _ = found.curve
-    with pytest.raises(ModelError, match="by='shop'"):
-        fc.examination(read, by="shop")
 
 
 # --- click models that learn from the log how much positions are examined: `pbm`, by its name -----

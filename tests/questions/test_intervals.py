@@ -279,7 +279,3 @@ def test_a_backtest_of_the_parts_tells_how_far_the_ratio_may_be_off():
     over, under = (checked.error("ip", m, math.inf) for m in ("revenue@2", "clicks@2"))
     clicks = fc.evaluate(log, NEW, metrics="clicks@2", estimators="ip")["value"][0]
     assert e.evidence[0].error == pytest.approx((over + e["value"][0] * under) / clicks)
-    with pytest.raises(fc.errors.ForeclickError, match="no row for"):
-        fc.evaluate(
-            log, NEW, confidence=fc.Confidence(past=fc.backtest(log, metrics="clicks@2")), **asked
-        )
