@@ -70,7 +70,7 @@ def evaluation(clips: Sequence[float] = (math.inf,), **changes: Any) -> fc.Evalu
         for clip in clips
     ]
     by = tuple(column for column in changes if column not in VALUES)
-    return fc.Evaluation(tuple(rows), tuple(rows[0]), by=by)
+    return fc.Evaluation(tuple(rows), tuple(rows[0]), answering="ip", by=by)
 
 
 VALUES: dict[str, Any] = {"production": 0.4, "lift": 0.1, "covered": 0.5, "records": 90}

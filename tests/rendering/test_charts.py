@@ -68,13 +68,13 @@ class TestEvaluation:
             row | ({"value": None, "lift": None} if row["estimator"] == "list" else {})
             for row in evaluation()
         ]
-        chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0])))
+        chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0]), answering="ip"))
         assert values(chart) == [[0.5], [], [0.4]]
         assert "saw next to nothing" in said(chart)
 
     def test_segments_are_rows_of_one_chart(self):
         one, other = evaluation(country="DE"), evaluation(country="NL")
-        result = fc.Evaluation(one.rows + other.rows, one.columns, by=("country",))
+        result = fc.Evaluation(one.rows + other.rows, one.columns, answering="ip", by=("country",))
         assert [row.name for row in rows_of(result).rows] == ["DE", "NL"]
         assert [part.title for part in result.plot().parts] == [
             "clicks@3 by country",

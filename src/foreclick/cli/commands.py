@@ -219,15 +219,10 @@ def tally(files: list[str], options: Options) -> Result:
       foreclick tally monday.parquet tuesday.parquet -o both.parquet
       foreclick tally queries.parquet events.parquet --tracker ubi -o tally.parquet
     """
-    from foreclick.engines.files import ending, has_place, located
+    from foreclick.engines.files import checked_file
     from foreclick.results import Result
 
-    path = located(_needed_output(options))
-    if ending(path) not in {".parquet", ".pq"} or not has_place(path):
-        raise SourceError(
-            f"the tally cannot be written to {options.output!r}: it is a Parquet file in a "
-            "directory that exists. Give, for instance, -o tally.parquet."
-        )
+    path = checked_file(_needed_output(options), (".parquet", ".pq"))
     ledger: Result | None = None
     if options.tracker is None:
         counted = fc.tally(_log(options, files))

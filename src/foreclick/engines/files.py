@@ -21,12 +21,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from foreclick.errors import ForeclickError, SourceError, optional
+from foreclick.errors import ForeclickError, ReportError, SourceError, optional
 from foreclick.secrets import masked
 from foreclick.words import did_you_mean
 
@@ -361,14 +361,17 @@ class ScratchFile:
         weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
 
 
-def checked_file(path: str | Path) -> str:
-    """A path that a table can be written to; to be known before the work, not after."""
-    target = located(path)
-    if ending(target) not in _TABLES or not has_place(target):
-        raise SourceError(
-            f"a table cannot be written to {str(path)!r}: give a file that ends in "
-            f"{' or '.join(_TABLES)}, in a directory that exists."
+def checked_file(path: str | os.PathLike[str], endings: Sequence[str] = _TABLES) -> str:
+    """A path or URL that can be written to, with one of these endings: before hours of work."""
+    target = located(os.fspath(path))
+    if ending(target) not in endings:
+        raise ReportError(
+            f"{str(path)!r} does not say what to write: its ending must be one of "
+            f"{', '.join(endings)}."
         )
+    if not has_place(target):
+        place = str(PurePath(target).parent)
+        raise ReportError(f"{str(path)!r} cannot be written: there is no {place!r}.")
     return target
 
 

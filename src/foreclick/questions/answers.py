@@ -92,11 +92,6 @@ class Evaluation(Result):
         "dropped": 0,
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.answering and self.rows:
-            object.__setattr__(self, "answering", answering_of(self["estimator"]))
-
     @property
     def headline(self) -> Headline:
         """The answer by one estimator, and whether the others agree."""

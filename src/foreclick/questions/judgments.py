@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from foreclick.batches import Batch, Floats, batches_of
 from foreclick.engines import write_rows
-from foreclick.engines.files import ending, has_place, located, whole_file
+from foreclick.engines.files import checked_file, ending, whole_file
 from foreclick.errors import ReportError
 from foreclick.estimate.fitting import production_covariance, production_prior
 from foreclick.estimate.ladder import pairs_of
@@ -63,14 +63,8 @@ class Judgments(Result):
         | .json | the body for OpenSearch's Search Relevance Workbench |
         | .csv, .parquet | all of `items`, with and without a grade |
         """
-        target = located(path)
-        if (kind := ending(target)) not in _ENDINGS:
-            raise ReportError(
-                f"judgments cannot be written to {str(path)!r}: its ending must be one of "
-                f"{', '.join(_ENDINGS)}."
-            )
-        if not has_place(target):
-            raise ReportError(f"there is no directory for {str(path)!r}. Make it first.")
+        target = checked_file(path, _ENDINGS)
+        kind = ending(target)
         if kind in (".csv", ".parquet"):
             write_rows(self.items, path)
             return

@@ -5,7 +5,7 @@ by templates, in the words of `wording`; `files` writes. matplotlib, an extra, i
 .png and .pdf.
 """
 
-from foreclick.rendering.files import PICTURES, checked, plot, save
+from foreclick.rendering.files import checked, plot, save
 from foreclick.rendering.page import fragment, page
 
-__all__ = ["PICTURES", "checked", "fragment", "page", "plot", "save"]
+__all__ = ["checked", "fragment", "page", "plot", "save"]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow.parquet
 
-from foreclick.engines.files import ending, has_place, located, whole_file
+from foreclick.engines.files import checked_file, ending, whole_file
 from foreclick.errors import ReportError, optional
 from foreclick.questions.report import Report
 from foreclick.rendering.charts import charts_of
@@ -116,7 +115,7 @@ def plot(result: Result, title: str = "") -> Chart:
 
 def save(result: Result, path: str | os.PathLike[str], title: str = "") -> None:
     """Write a result; `Result.save` says as what."""
-    target = checked(path, ENDINGS)
+    target = checked(path)
     kind = ending(target)
     # All of it first: what fails half-way must not have emptied the file.
     if kind == ".svg":
@@ -137,17 +136,9 @@ def save(result: Result, path: str | os.PathLike[str], title: str = "") -> None:
         file.write_bytes(content)
 
 
-def checked(path: str | os.PathLike[str], endings: tuple[str, ...] = ENDINGS) -> str:
-    """A path or URL that can be written to, with one of these endings: before hours of work."""
-    target = located(os.fspath(path))
-    if ending(target) not in endings:
-        raise ReportError(
-            f"{str(path)!r} does not say what to write: its ending must be one of "
-            f"{', '.join(endings)}."
-        )
-    if not has_place(target):
-        place = str(Path(target).parent)
-        raise ReportError(f"{str(path)!r} cannot be written: there is no {place!r}.")
+def checked(path: str | os.PathLike[str]) -> str:
+    """A path or URL that a result can be written to."""
+    target = checked_file(path, ENDINGS)
     if ending(target) in (".png", ".pdf"):
         optional(*MATPLOTLIB)
     return target
