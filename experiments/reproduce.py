@@ -28,6 +28,7 @@ from foreclick.questions.backtest import Backtest, backtest
 from foreclick.rendering.drawing import SERIES, Line, LineChart
 from foreclick.rendering.files import Chart
 from foreclick.results import Result, format_value
+from foreclick.simulate.simulation import attractions, preset, preset_dbn
 from foreclick.tallies import Tally, is_tally, read_tally, tally
 from tests.answers import clipped
 
@@ -128,7 +129,7 @@ def reproduce(
     if log is None:
         progress(f"Simulating {records:,} records")
         counted = _ten_positions(_simulated(world(records=records, seed=seed), seed, engine))
-        one = {"source": _simulated(simulate.illustrative_query(seed=seed), seed, engine)}
+        one = {"source": _simulated(illustrative_query(seed=seed), seed, engine)}
         notes = [_made_up(world, records, seed)]
     else:
         progress("Reading the log")
@@ -252,6 +253,23 @@ def _order(counted: Tally) -> list[Any]:
 def _named(query: object) -> str:
     """Whether a row is of this query, whatever type contexts have."""
     return f"CAST({CONTEXT} AS VARCHAR) = {DUCKDB.literal(str(query))}"
+
+
+def illustrative_query(records: int = 3553, seed: int = 0) -> simulate.Simulation:
+    """One query like the paper's example: 3,553 records, about 63 lists and 53 items.
+
+    The click world is that of `yandex_like`, with a larger pool; few variants a day, with
+    items from anywhere in it, give about the paper's number of lists and items.
+
+    Args:
+        records: how many records a log has.
+        seed: another seed is another query.
+    """
+    pool = 70
+    few = simulate.Drifting(
+        1, pool, POSITIONS, seed, variants=(2, 4), fresh=0.65, reach=60.0, depth=0.0
+    )
+    return preset(preset_dbn(*attractions(1, seed, pool)), few, records)
 
 
 def _illustrative(counted: Tally) -> tuple[Any, list[str]]:

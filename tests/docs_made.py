@@ -175,7 +175,6 @@ def reference() -> str:
     worlds = (
         "yandex_like",
         "pbm_drift",
-        "illustrative_query",
         "Simulation",
         "shop.Shop",
         "shop.draw",

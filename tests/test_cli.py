@@ -311,7 +311,6 @@ REFUSED: list[tuple[list[str], str]] = [
     (["simulate", "new", "--records", "0"], "--records=0: give the number of records"),
     (["simulate", "new", "--seed", "-1"], "--seed=-1: give the seed, a whole number"),
     (["simulate", "new", "--world", "flat"], 'Invalid value "flat" for --world. Choose from:'),
-    (["simulate", "new", "--world", "illustrative-query", "--queries", "2"], "is one query: --que"),
     (["simulate", "shop.parquet", "--world", "shop"], "a shop is a directory"),
     (["simulate", "empty", "--candidate", "empty/new.parquet"], "part of the log"),
     ([*PLAIN, "--k", "3"], "scored items"),
@@ -376,7 +375,7 @@ def test_a_chart_that_fails_does_not_take_the_answer_with_it(folder, capsys, mon
     assert "full.png" in err
 
 
-@pytest.mark.parametrize("world", ["yandex-like", "pbm-drift", "illustrative-query"])
+@pytest.mark.parametrize("world", ["yandex-like", "pbm-drift"])
 def test_simulate_writes_one_file(run, world):
     (row,) = run("simulate", "logs/one.parquet", "--world", world, "--records", "300")
     assert (row["records"], row["files"]) == (300, 1)

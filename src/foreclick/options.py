@@ -199,7 +199,7 @@ OPTIONS: dict[str, Option] = {
     ),
     # Simulated logs.
     "world": Option(
-        choice("yandex-like", "pbm-drift", "illustrative-query", "shop"),
+        choice("yandex-like", "pbm-drift", "shop"),
         "which world; by default the first",
     ),
     "records": Option(whole(1, "the number of records"), "how many records"),

@@ -143,7 +143,7 @@ def test_candidates_and_results(days, bucket):
 
 def test_what_is_written_to_this_machine_only_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    world = fc.simulate.illustrative_query(records=100)
+    world = fc.simulate.yandex_like(records=100, queries=1)
     for path in ("s3://bucket/log", Path("s3://bucket/log.parquet")):
         with pytest.raises(SourceError, match="this machine only"):
             world.write_parquet(path)

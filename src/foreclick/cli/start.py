@@ -45,10 +45,6 @@ def simulate(files: list[str], options: Options) -> Result:
             f"a simulated log cannot be written to {target!r}: OUT is a directory, for one file "
             "a day, or a file that ends in .parquet."
         )
-    if options.world == "illustrative-query" and options.queries is not None:
-        raise SourceError(
-            "illustrative-query is one query: --queries would change nothing. Leave it out."
-        )
     if candidate is not None:
         checked_file(candidate)
         if local_path(candidate).parent.resolve() == out.resolve():

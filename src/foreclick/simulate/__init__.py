@@ -11,7 +11,6 @@ from foreclick.simulate.simulation import (
     Drifting,
     Simulation,
     Stationary,
-    illustrative_query,
     pbm_drift,
     yandex_like,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "Simulation",
     "Stationary",
     "World",
-    "illustrative_query",
     "item_ids",
     "pbm_drift",
     "shop",

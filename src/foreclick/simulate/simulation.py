@@ -499,7 +499,7 @@ def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) ->
         1000
     """
     world = preset_dbn(*attractions(queries, seed))
-    return _preset(world, Drifting(queries, POOL, POSITIONS, seed), records)
+    return preset(world, Drifting(queries, POOL, POSITIONS, seed), records)
 
 
 def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
@@ -513,28 +513,12 @@ def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> S
         seed: another seed is another world with another history.
     """
     world = PBM(attractions(queries, seed)[0], examination=1 / np.arange(1, POSITIONS + 1))
-    return _preset(world, Drifting(queries, POOL, POSITIONS, seed), records)
-
-
-def illustrative_query(records: int = 3553, seed: int = 0) -> Simulation:
-    """One query like the paper's example: 3,553 records, about 63 lists and 53 items.
-
-    The click world is that of `yandex_like`, with a larger pool; few variants a day, with
-    items from anywhere in it, give about the paper's number of lists and items.
-
-    Args:
-        records: how many records a log has.
-        seed: another seed is another query.
-    """
-    pool = 70
-    few = Drifting(1, pool, POSITIONS, seed, variants=(2, 4), fresh=0.65, reach=60.0, depth=0.0)
-    return _preset(preset_dbn(*attractions(1, seed, pool)), few, records)
+    return preset(world, Drifting(queries, POOL, POSITIONS, seed), records)
 
 
 PRESETS: dict[str, Callable[..., Simulation]] = {
     "yandex-like": yandex_like,
     "pbm-drift": pbm_drift,
-    "illustrative-query": illustrative_query,
 }
 """By the name that the command line gives them."""
 
@@ -559,7 +543,7 @@ def preset_dbn(attraction: Floats, rng: np.random.Generator) -> DBN:
     return DBN(attraction, satisfaction, continuation=0.66, positions=POSITIONS)
 
 
-def _preset(world: World, production: Drifting, records: int) -> Simulation:
+def preset(world: World, production: Drifting, records: int) -> Simulation:
     """The world under a drifting ranker, with Zipf-like frequencies and day shocks."""
     frequencies = np.arange(1, production.contexts + 1) ** -FALL
     return Simulation(world, production, records, frequencies, 0.10, PERSISTENCE)
