@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +29,21 @@ def test_work_is_done_in_order_in_one_process_or_two():
     assert list(pooled(lambda part: part + 1, [1, 2, 3])) == [2, 3, 4]
     with pytest.raises(EngineError, match=r"workers=2: .* in a module rather than as a lambda"):
         list(pooled(lambda part: part + 1, [1, 2, 3], workers=2))
+
+
+def test_arrays_are_freed_with_their_tally():
+    """At once: whoever asks one log after the other need not wait for the garbage collector."""
+    log = {"context": list("ab") * 20, "items": [[1, 2], [2, 1]] * 20, "clicks": [[0, 1]] * 40}
+    gc.disable()
+    try:
+        tally = fc.tally(fc.read_log(log))
+        fc.evaluate(tally, fc.Ranking({"a": [2, 1], "b": [1, 2]}))
+        arrays = [weakref.ref(batch) for batch in batches_of(tally)]
+        assert all(batch() is not None for batch in arrays)
+        del tally
+        assert all(batch() is None for batch in arrays)
+    finally:
+        gc.enable()
 
 
 def test_pairs_count_for_what_stays_in_memory(monkeypatch: pytest.MonkeyPatch):

@@ -74,6 +74,8 @@ class Batches:
         cache: what only the log decides, once computed.
     """
 
+    _in_memory: list[Batch] | None = None
+
     def __init__(
         self,
         tally: Tally,
@@ -96,8 +98,12 @@ class Batches:
         self.limit = max(min(slots // tally.shape.depth, BATCH_SUMS // periods), 1)
         self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
         self.small = self.rows * self.shape.depth <= self._most
-        self._in_memory: list[Batch] | None = None
         self.cache: dict[object, Any] = {}
+
+    def __del__(self) -> None:
+        """Free the memory at once: what a batch keeps refers to the batch in turn."""
+        for batch in self._in_memory or ():
+            batch.forget()
 
     def __iter__(self) -> Iterator[Batch]:
         if self._in_memory is not None:
@@ -148,7 +154,7 @@ def batches_of(tally: Tally) -> Batches:
     """The batches of a tally, which stay with it."""
     key = _key(tally)
     if key not in tally.cache:
-        tally.cache[key] = Batches(tally)
+        tally.cache[key] = Batches(replace(tally, cache=dict(tally.cache)))  # no cycle
     return tally.cache[key]  # type: ignore[no-any-return]
 
 
@@ -163,7 +169,7 @@ def regrouped(tally: Tally, source: Source, keep: int) -> Tally:
         keep: rows times positions up to which they stay in memory.
     """
     other = replace(tally, files={}, cache=dict(tally.cache))
-    other.cache[_key(other)] = Batches(other, source=source, keep=keep)
+    other.cache[_key(other)] = Batches(replace(tally, files={}), source=source, keep=keep)
     return other
 
 
