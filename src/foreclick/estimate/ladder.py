@@ -21,7 +21,7 @@ from foreclick.estimate.columns import View
 from foreclick.learn.prior import Pairs, Prior
 from foreclick.learn.shrinkage import borrowed, climb, descend, own_weight
 from foreclick.learn.words import production_words, seen, steps
-from foreclick.logs import CONTEXT, ITEM, N
+from foreclick.logs import ITEM, N
 from foreclick.policies.base import PolicyTable
 
 ITEM_1 = f"{ITEM}_1"
@@ -360,10 +360,9 @@ def used_words_of(view: View, words: Floats, fit: Prior) -> Floats:
 def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
     """Shape (size, 2): whether a pair was shown before the log, and the rate that it had then."""
     coding = view.members[0].coding
-    table = rates.within(coding.view)
-    context = coding.view.context_numbers(table[CONTEXT].combine_chunks())
+    table, context = rates.within(coding.view)
     item = pc.index_in(table[ITEM_1].combine_chunks(), value_set=coding.view.values).fill_null(-1)
-    pair = coding.pairs(context, np.where(context >= 0, np.asarray(item), EMPTY), add=False)
+    pair = coding.pairs(context, np.asarray(item), add=False)
     here = np.flatnonzero((pair >= 0) & (pair < size))
     word = np.zeros((size, 2))
     word[pair[here], 0] = 1.0

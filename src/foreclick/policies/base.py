@@ -79,18 +79,6 @@ class LogView:
     depth: int
     extra: list[pa.Array] = field(default_factory=list)
 
-    def within(self, sorted_contexts: pa.Array) -> slice:
-        """The part of a rising column of contexts that may be among these."""
-        if not len(self.contexts):
-            return slice(0, 0)
-        low, high = self.contexts[0].as_py(), self.contexts[-1].as_py()
-        first = bisect_left(sorted_contexts, low, key=methodcaller("as_py"))
-        return slice(first, bisect_right(sorted_contexts, high, key=methodcaller("as_py")))
-
-    def context_numbers(self, column: pa.Array) -> Ints:
-        """Shape (M,): the number of each context, -1 for those that the log does not have here."""
-        return number_in(column, _plain(self.contexts))
-
     def item_numbers(self, columns: Sequence[pa.Array]) -> Ints:
         """Shape (M, columns): the number of each item, `NO_ITEM` where there is none."""
         values = pa.concat_arrays(list(columns))
@@ -153,8 +141,8 @@ class PolicyTable:
         """The columns of items."""
         return [name for name in self.table.column_names if _is_item(name)]
 
-    def within(self, view: LogView) -> pa.Table:
-        """The rows whose context may be among those of the view."""
+    def within(self, view: LogView) -> tuple[pa.Table, Ints]:
+        """The rows whose contexts the view has, and shape (M,), the numbers of their contexts."""
         text = _is_text(view.contexts), _is_text(view.items)
         if text not in self._typed:
             columns = {}
@@ -167,7 +155,14 @@ class PolicyTable:
             keys = [(name, "ascending") for name in columns]
             self._typed[text] = pa.table(columns).sort_by(keys).combine_chunks()
         table = self._typed[text]
-        return table[view.within(table[CONTEXT].chunk(0))] if table.num_rows else table
+        if not table.num_rows or not len(view.contexts):
+            return table[:0], np.zeros(0, dtype=np.int64)
+        contexts, value = table[CONTEXT].chunk(0), methodcaller("as_py")
+        first = bisect_left(contexts, view.contexts[0].as_py(), key=value)
+        table = table[first : bisect_right(contexts, view.contexts[-1].as_py(), key=value)]
+        number = number_in(table[CONTEXT].combine_chunks(), _plain(view.contexts))
+        here = np.flatnonzero(number >= 0)
+        return table if len(here) == len(number) else table.take(pa.array(here)), number[here]
 
     def _matching(self, column: pa.Array, kind: str, logged: pa.Array) -> pa.Array:
         """A column of contexts or items in the log's type; text if the log has text."""
@@ -227,8 +222,7 @@ class Policy:
     def known(self, view: LogView) -> Bools:
         """Shape (X,): for which contexts of the view the policy has an answer."""
         known = np.zeros(len(view.contexts), dtype=np.bool_)
-        number = view.context_numbers(self._arrow.within(view)[CONTEXT].combine_chunks())
-        known[number[number >= 0]] = True
+        known[self._arrow.within(view)[1]] = True
         return known
 
     # --- of a policy that is a user's table ----------------------------------------------------

@@ -90,14 +90,11 @@ class ListPolicy(Policy):
 
     _rows: Tally | Log  # context, item_1 …, n: the mass of each list, not yet a probability
 
-    @property
-    def _what(self) -> str:
-        return type(self).__name__
-
     @cached_property
     def _arrow(self) -> PolicyTable:
         stored, shape = self._rows.stored, self._rows.shape
-        return PolicyTable(stored.added([CONTEXT, *shape.items], N).to_pyarrow(), self._what)
+        rows = stored.added([CONTEXT, *shape.items], N).to_pyarrow()
+        return PolicyTable(rows, type(self).__name__)
 
     @property
     def longest(self) -> float:
@@ -106,13 +103,10 @@ class ListPolicy(Policy):
 
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
-        table = self._arrow.within(view)
-        context = view.context_numbers(table[CONTEXT].combine_chunks())
-        here = np.flatnonzero(context >= 0)
-        context, table = context[here], table.take(pa.array(here))
-        n = np.asarray(table[N].combine_chunks()).astype(np.float64)
+        table, context = self._arrow.within(view)
+        n = np.asarray(table[N], dtype=np.float64)
         mass = n / np.bincount(context, n, len(view.contexts))[context]
-        items = np.full((len(here), view.depth), NO_ITEM)
+        items = np.full((len(n), view.depth), NO_ITEM)
         columns = [table[c].combine_chunks() for c in self._arrow.items[: view.depth]]
         items[:, : len(columns)] = view.item_numbers(columns)
         return ListRows(context, items, mass)
@@ -250,13 +244,14 @@ class Lists(ListPolicy):
         return Picker(self._rows, seed)
 
     def __repr__(self) -> str:
+        kind = type(self).__name__
         if self._waits:
-            return f"{self._what}(columns {', '.join(self._columns)})"
+            return f"{kind}(columns {', '.join(self._columns)})"
         rows = self._rows
         sql = f"SELECT count(DISTINCT {CONTEXT}) AS n FROM {rows.stored.rows} AS s"
         contexts = rows.engine.ask(sql)["n"][0].as_py()
         depth = number_of(rows.shape.depth, "item")
-        return f"{self._what}({number_of(contexts, 'context')}, lists of up to {depth})"
+        return f"{kind}({number_of(contexts, 'context')}, lists of up to {depth})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -385,11 +380,9 @@ class Observed(ListPolicy):
 
     def records(self, view: LogView) -> NDArray[np.float64]:
         """Shape (X,): how many records of each context the frequencies were counted in."""
-        table = self._arrow.within(view)
-        context = view.context_numbers(table[CONTEXT].combine_chunks())
-        n = np.asarray(table[N].combine_chunks()).astype(np.float64)
-        here = context >= 0
-        return np.bincount(context[here], n[here], len(view.contexts)).astype(np.float64)
+        table, context = self._arrow.within(view)
+        n = np.bincount(context, np.asarray(table[N], dtype=np.float64), len(view.contexts))
+        return n.astype(np.float64)
 
     def __repr__(self) -> str:
         return f"Observed({self._rows!r})"

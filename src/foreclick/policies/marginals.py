@@ -103,10 +103,9 @@ class Marginals(Policy):
 
     def slot_rows(self, view: LogView) -> SlotRows:
         """The table itself, down to the view's depth."""
-        table = self._arrow.within(view).combine_chunks()
-        context = view.context_numbers(table[CONTEXT].combine_chunks())
+        table, context = self._arrow.within(view)
         position = np.asarray(table[_PLACE]).astype(np.int64) - 1
-        here = np.flatnonzero((context >= 0) & (position < view.depth))
+        here = np.flatnonzero(position < view.depth)
         item = view.item_numbers([table[_ITEM].combine_chunks()])[:, 0]
         mass = np.asarray(table[N]).astype(np.float64)
         return SlotRows(context[here], item[here], position[here], mass[here])
