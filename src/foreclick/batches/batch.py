@@ -59,9 +59,7 @@ class Batch:
 
     Attributes:
         depth: K, the positions of a list.
-        contexts: values, rising.
-        context_value: Shape (X,): which of the values a context has; parts of a split context have
-            the same.
+        contexts: (X,) values, rising.
         items: (I,) values, rising.
         pair_context: Shape (P,).
         pair_item: Shape (P,).
@@ -74,12 +72,10 @@ class Batch:
         cluster_count: how many of them the whole log has.
         segments: Shape (R,) each: the number of the segment's value.
         propensity: Shape (R,) or (R, K), if the log has them.
-        stratum: Shape (X,): the part of the log that a context belongs to.
     """
 
     depth: int
     contexts: pa.Array
-    context_value: Ints
     items: pa.Array
     pair_context: Ints
     pair_item: Ints
@@ -92,13 +88,12 @@ class Batch:
     cluster_count: Mapping[Cluster, int]
     segments: Mapping[str, Ints]
     propensity: Floats | None
-    stratum: Ints
     cache: dict[object, Any] = field(default_factory=dict)
 
     @property
     def context_count(self) -> int:
         """X."""
-        return len(self.stratum)
+        return len(self.contexts)
 
     @property
     def pair_count(self) -> int:
@@ -243,7 +238,7 @@ class Batch:
         )
 
     def split(self, part: Ints, strata: int) -> Batch:
-        """Every part of a context as a context of its own.
+        """Every part of a context as a context of its own, called context * strata + part.
 
         Args:
             part: Shape (R,): the part of each row, below `strata`.
@@ -264,13 +259,12 @@ class Batch:
         pair_context, pair_local, lists = paired(list_context, local, most)
         return replace(
             rows,
-            context_value=self.context_value[groups // strata],
+            contexts=pa.array(groups),
             pair_context=pair_context,
             pair_item=self.pair_item[start[pair_context] + pair_local],
             lists=lists,
             list_context=list_context,
             row_list=np.cumsum(new) - 1,
-            stratum=groups % strata,
             cache={},
         )
 
@@ -283,19 +277,16 @@ class Batch:
         context, list_context = numbered(self.list_context[used], self.context_count)
         pair, number = numbered(lists[lists != EMPTY], self.pair_count)
         lists[lists != EMPTY] = number
-        value, context_value = numbered(self.context_value[context], len(self.contexts))
         item, pair_item = numbered(self.pair_item[pair], len(self.items))
         return replace(
             taken,
-            contexts=self.contexts.take(pa.array(value)),
-            context_value=context_value,
+            contexts=self.contexts.take(pa.array(context)),
             items=self.items.take(pa.array(item)),
             pair_context=np.searchsorted(context, self.pair_context[pair]),
             pair_item=pair_item,
             lists=lists,
             list_context=list_context,
             row_list=row_list,
-            stratum=self.stratum[context],
         )
 
     def codes(self, name: str) -> Ints:

@@ -16,9 +16,7 @@ from foreclick.batches.arrays import (
     Bools,
     Floats,
     Ints,
-    expanded,
     numbered,
-    starts_of,
     sums,
     value_of_each,
 )
@@ -164,12 +162,11 @@ class Candidate:
     @cached_property
     def known(self) -> Bools:
         """Shape (X,): the contexts that the policy has lists for, among those where it is used."""
-        known = self._known[self.batch.context_value]
-        return known if self.within is None else known & self.within
+        return self._known if self.within is None else self._known & self.within
 
     @property
     def shared(self) -> int:
-        """How many values of contexts the policy and the batch have in common."""
+        """How many contexts the policy and the batch have in common."""
         return int(self._known.sum())
 
     @property
@@ -215,22 +212,12 @@ class Candidate:
         return CodedSlots(pairs, value_of_each(number, context.astype(np.int64)), masses)
 
     def _rows(self, rows: Rows) -> Rows:
-        """Rows of context values as rows of contexts, without those where it is not used.
-
-        Of a split context, a row stands once for each part.
-        """
-        batch = self.batch
-        if len(batch.contexts) != batch.context_count:
-            starts = starts_of(batch.context_value, len(batch.contexts))
-            size = np.diff(starts)[rows.context]
-            row = np.repeat(np.arange(len(rows.context)), size)
-            columns: list[Any] = [column[row] for column in rows[1:]]
-            rows = type(rows)(expanded(starts[:-1][rows.context], size), *columns)
-        if self.within is not None:
-            some = np.flatnonzero(self.within[rows.context])
-            columns = [column[some] for column in rows]
-            rows = type(rows)(*columns)
-        return rows
+        """Rows without those of contexts where the policy is not used."""
+        if self.within is None:
+            return rows
+        some = np.flatnonzero(self.within[rows.context])
+        columns: list[Any] = [column[some] for column in rows]
+        return type(rows)(*columns)
 
 
 class CandidateSet(Candidate):

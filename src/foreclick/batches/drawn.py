@@ -80,7 +80,7 @@ def text_draws(batch: Batch) -> Floats:
     """Shape (X,): a number from 0 to 1 for each context, the hash of its text."""
     text = batch.contexts.cast(pa.string()).fill_null("").to_pylist()
     hashes = np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)
-    return np.asarray(hashes / HASHES)[batch.context_value]
+    return np.asarray(hashes / HASHES)
 
 
 def _signatures(batch: Batch, reward: str) -> Any:  # noqa: ANN401 - (X,) numbers of 64 bits

@@ -82,12 +82,10 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         clusters["period"] = codebook.periods.number(rows[PERIOD])
     if shape.unit:
         clusters["unit"] = _numbers(rows[BUCKET]).astype(np.int32)
-    contexts = _taken(rows[CONTEXT], np.flatnonzero(new_context))
     chances = [_numbers(rows[c]).astype(np.float64) for c in shape.propensities]
     return Batch(
         depth=shape.depth,
-        contexts=contexts,
-        context_value=np.arange(len(contexts)),
+        contexts=_taken(rows[CONTEXT], np.flatnonzero(new_context)),
         items=items,
         pair_context=pair_context,
         pair_item=pair_item,
@@ -104,7 +102,6 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         propensity=np.stack(chances, axis=1)
         if shape.propensity == "slot"
         else next(iter(chances), None),
-        stratum=np.zeros(len(contexts), dtype=np.int32),
     )
 
 
@@ -202,7 +199,7 @@ def decode(batch: Batch, shape: Shape, codebook: Codebook) -> dict[str, pa.Array
     """
     lists = batch.lists[batch.row_list]
     empty = lists == EMPTY
-    keys = {CONTEXT: batch.contexts.take(pa.array(batch.context_value[batch.row_context]))}
+    keys = {CONTEXT: batch.contexts.take(pa.array(batch.row_context))}
     for name in (*([PERIOD] if shape.period else []), *shape.segments):
         keys[name] = codebook.column(name).values.take(pa.array(batch.codes(name)))
     for k, name in enumerate(shape.items):

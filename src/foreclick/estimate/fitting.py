@@ -217,9 +217,8 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     pieces = []
     for batch in batches:
         _, rates_of_log = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
-        context = batch.context_value[batch.pair_context]
         columns = {
-            CONTEXT: batch.contexts.take(pa.array(context)),
+            CONTEXT: batch.contexts.take(pa.array(batch.pair_context)),
             ITEM_1: batch.items.take(pa.array(batch.pair_item)),
             N: pa.array(np.log(rates_of_log.alpha)),
         }

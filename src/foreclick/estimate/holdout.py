@@ -314,7 +314,7 @@ def _cuts(batches: Batches, protocol: Protocol) -> Iterator[Cut]:
         used = fold >= 0
         if protocol.contexts is not None:
             chosen = pc.is_in(batch.contexts, value_set=protocol.contexts)
-            used &= np.asarray(chosen)[batch.context_value][batch.row_context]
+            used &= np.asarray(chosen)[batch.row_context]
         rows = np.flatnonzero(used)
         held = batch.take(rows, batch.n[rows])
         count: Any = {"period": wide(protocol.count, len(rows) * batch.depth)}

@@ -230,7 +230,7 @@ def least_covered(w: WeighedCells, view: View, top: int) -> dict[Target, list[Ro
         order = np.argsort(-uncovered.astype(np.float32), kind="stable")[:top]
         rows[target] = [
             {
-                "context": batch.contexts[int(batch.context_value[x])].as_py(),
+                "context": batch.contexts[int(x)].as_py(),
                 "records": float(batch.context_n[x]),
                 "covered": float(covered[x] / (covered[x] + uncovered[x])),
                 "uncovered": float(uncovered[x]),

@@ -176,7 +176,7 @@ def _with_weights(weighed: WeighedCells) -> WeighedCells:
     if weight.max(initial=0.0) > LARGEST_WEIGHT:
         a, _, g = np.unravel_index(int(weight.argmax()), weight.shape)
         batch = weighed.cells.batch
-        name = batch.contexts[int(batch.context_value[weighed.cells.context[g]])].as_py()
+        name = batch.contexts[int(weighed.cells.context[g])].as_py()
         raise ModelError(
             f"{weighed.targets[a].model.name!r} would weigh a record {weight.max():.3g} times: its "
             f"context is {name!r}, and its logging probability next to nothing. Correct the "
@@ -478,7 +478,7 @@ def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
     """
     member, lists, batch = view.members[c], view.policies.lists, view.batch
     assert isinstance(member.policy, Observed)  # noqa: S101 - see `View.sampled`
-    sizes = member.policy.records(member.coding.view)[batch.context_value]
+    sizes = member.policy.records(member.coding.view)
     mass, count, nn = view.policies.list_mass[c], batch.context_count, batch.context_n**2
     mean = group_sums(lists.context, mass * worth, count)
     varied = np.maximum(group_sums(lists.context, mass * worth**2, count) - mean**2, 0.0)

@@ -99,7 +99,7 @@ class Strata:
         part: Ints = np.zeros(len(batch.n), dtype=np.int64)
         if self.contexts is not None:
             number = pc.fill_null(pc.index_in(batch.contexts, self.contexts), len(self.contexts))
-            return np.asarray(number, dtype=np.int64)[batch.context_value][batch.row_context]
+            return np.asarray(number, dtype=np.int64)[batch.row_context]
         for name, code in zip(self.by, self.codes, strict=True):
             part = part * len(code) + batch.codes(name)
         return part
@@ -138,11 +138,11 @@ class BatchResult:
 
     def note_missing(self, who: str, batch: Batch, known: Bools) -> None:
         """Note the contexts of a batch that somebody has no answer for."""
-        values = batch.context_value[~known]
-        if len(values):
+        missing = np.flatnonzero(~known)
+        if len(missing):
             before, some = self.missing.get(who, (0, []))
-            some = some + [batch.contexts[int(v)].as_py() for v in values[:_EXAMPLES]]
-            self.missing[who] = before + len(values), some[:_EXAMPLES]
+            some = some + [batch.contexts[int(x)].as_py() for x in missing[:_EXAMPLES]]
+            self.missing[who] = before + len(missing), some[:_EXAMPLES]
 
     def merge(self, other: BatchResult, top: int) -> None:
         """What later contexts add too; `top` contexts are named of those that are covered least."""
@@ -515,6 +515,6 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
             used = np.where(view.known.all(axis=1), 1.0, 0.0)
         other = produced if view.count == 1 else value[1]
         parts.append((batch.context_n * used, value[0] * used, other * used))
-    contexts = [b.contexts.take(pa.array(b.context_value)) for b in batches_of(tally)]
+    contexts = [batch.contexts for batch in batches_of(tally)]
     records, candidate, compared = (np.concatenate(column) for column in zip(*parts, strict=True))
     return pa.concat_arrays(contexts), records, candidate, compared

@@ -195,18 +195,20 @@ class _Log:
         if self.known and periods is not None and periods.known < len(periods):
             rows = np.flatnonzero(batch.clusters["period"] < periods.known)
             batch = batch.take(rows, batch.n[rows])
+        context, part = np.arange(batch.context_count), np.zeros(batch.context_count, np.int64)
         if self.by or self.dated:
-            part = np.searchsorted(self.codes, self._code(batch)) if self.by else 0
-            own = batch.clusters["period"] if self.dated else 0
-            batch = batch.split(np.asarray(part * self.periods + own), self.strata * self.periods)
-        stratum, period = np.divmod(batch.stratum, self.periods)
+            code = np.searchsorted(self.codes, self._code(batch)) if self.by else 0
+            own, count = batch.clusters["period"] if self.dated else 0, self.strata * self.periods
+            batch = batch.split(np.asarray(code * self.periods + own), count)
+            context, part = np.divmod(np.asarray(batch.contexts), count)
+        stratum, period = np.divmod(part, self.periods)
         of, reward = batch.pair_context, batch.rewards[self.reward]
         clicked = batch.by_slot(batch.earned_slot(reward), reward.value * batch.n[reward.row])
         n, w = (counts[:, : len(self.places)] for counts in (batch.shown, clicked))
         if self.places != tuple(range(self.size)):
             to_place = np.eye(self.size + 1)[list(self.places), : self.size]  # of −1, all are 0
             n, w = n @ to_place, w @ to_place
-        groups = stratum[of], batch.context_value[of], period[of]
+        groups = stratum[of], context[of], period[of]
         return batch, Moved.from_counts(n, w, groups, self.strata), stratum
 
 

@@ -157,13 +157,7 @@ class FoldedLog:
     def __iter__(self) -> Iterator[Batch]:
         for part, fold, first in self.portions():
             split = part.split(fold, self.count)
-            number = first + (split.context_value - part.context_value[0]).astype(np.int64)
-            yield replace(
-                split,
-                contexts=pa.array(fold_number(number, split.stratum, self.count)),
-                context_value=np.arange(len(number)),
-                stratum=np.zeros_like(split.stratum),
-            )
+            yield replace(split, contexts=pc.add(split.contexts, first * self.count))
 
     def counts(self, reward: str, depth: int) -> Iterator[Counts]:
         """The counts of the log, some contexts at a time.
@@ -191,7 +185,7 @@ class FoldedLog:
             c = by_fold(click_fold, batch.earned_slot(entries), clicks, slots + 1)[:, :slots]
             contexts = batch.context_count
             yield Counts(
-                contexts=batch.contexts.take(pa.array(batch.context_value)),
+                contexts=batch.contexts,
                 items=batch.items.take(pa.array(batch.pair_item)),
                 pair_context=batch.pair_context,
                 n=n,

@@ -424,13 +424,13 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
         freedom = batch.context_n - sums(owner, 1.0 * (cell_n > 0), count)
         predicted = np.where(new.known, credit, reward) / batch.context_n
         by_context.append((batch.context_n, reward, squares, within, freedom, predicted))
-        values.append(batch.contexts.take(pa.array(batch.context_value)))
+        values.append(batch.contexts)
         both = CandidateSet([new, Candidate(coding, production)])
         lists, (h, pi) = both.lists, both.list_mass
         h = np.where(new.known[lists.context], h, pi)
         cell = lists.prefix[:, metric.depth - 1]
         by_list.append((lists.context + contexts_before, pi, h, cell + lists_before))
-        table = {CONTEXT: batch.contexts.take(pa.array(batch.context_value[lists.context]))}
+        table = {CONTEXT: batch.contexts.take(pa.array(lists.context))}
         for name, pairs in zip(numbered(ITEM, depth), lists.pairs.T, strict=True):
             items = pa.array(coding.items_of(pairs), mask=pairs == EMPTY)
             table[name] = coding.view.values.take(items)

@@ -250,7 +250,7 @@ def contexts(log: LogLike) -> Contexts:
         starts = pa.array(batch.context_pairs.astype(np.int32))
         items = batch.items.take(pa.array(batch.pair_item[order]))
         columns = {
-            "context": batch.contexts.take(pa.array(batch.context_value)),
+            "context": batch.contexts,
             "records": pa.array(batch.context_n.astype(kind)),
             "items": pa.ListArray.from_arrays(starts, items),
             "shown": pa.ListArray.from_arrays(starts, pa.array(shown[order])),

@@ -212,7 +212,7 @@ def _graded(batch: Batch, fit: Prior, shared: Floats, confidence: float) -> pa.T
     grade = np.floor(np.minimum(rate / step, TOP) + 0.5).astype(np.int8)
     return pa.table(
         {
-            "context": batch.contexts.take(pa.array(batch.context_value[owner])),
+            "context": batch.contexts.take(pa.array(owner)),
             "item": batch.items.take(pa.array(batch.pair_item)),
             "rate": rate,
             "low": low,

@@ -354,7 +354,7 @@ def _sides(tally: Tally, question: Question, contexts: list[Any]) -> tuple[Sides
     depth = min(max(question.depth, 3), 10)
     for batch in batches_of(tally) if contexts else ():
         wanted = pa.array(contexts, batch.contexts.type)
-        there = np.asarray(pc.is_in(batch.contexts, value_set=wanted))[batch.context_value]
+        there = np.asarray(pc.is_in(batch.contexts, value_set=wanted))
         if not there.any():
             continue
         coding = Coding(batch, depth)
@@ -374,7 +374,7 @@ def _sides(tally: Tally, question: Question, contexts: list[Any]) -> tuple[Sides
             context, n = batch.list_context[first], sums(number, batch.list_n, len(first))
             shown.insert(0, (context, batch.lists[first][:, :top], n / batch.context_n[context]))
         for x in np.flatnonzero(there):
-            name = batch.contexts[int(batch.context_value[x])].as_py()
+            name = batch.contexts[int(x)].as_py()
             sides[name] = Sides(*(_most_shown(coding, int(x), *side) for side in shown))
     return tuple(sides[name] for name in contexts)
 
