@@ -137,3 +137,13 @@ def test_a_log_that_does_not_stay_in_memory_is_not_read_to_tell_its_size(count, 
     asked = size_of(fc.tally(fc.read_log(records, count=count)))
     assert asked._replace(pairs=5) == counted
     assert asked.pairs == 10
+
+
+def test_contexts_that_only_the_candidate_has_are_counted_once_in_portions_of_a_batch(monkeypatch):
+    lists = [[1, 2], [2, 1]] * 3
+    log = {"context": list("aabbcc"), "items": lists, "clicks": [[1, 0], [0, 1]] * 3}
+    candidate = fc.Ranking({context: [1, 2] for context in "abcxy"})
+    for size in (1_000, 1):
+        monkeypatch.setattr("foreclick.estimate.work.BLOCK", size)
+        notes = fc.evaluate(log, candidate, estimators="ladder").notes
+        assert "Ignored: 2 contexts that only the candidate has." in notes
