@@ -128,11 +128,6 @@ class Batch:
         return starts_of(self.pair_context, self.context_count)
 
     @cached_property
-    def pair_key(self) -> Ints:
-        """Shape (P,): context and item as one number, rising."""
-        return self.pair_context.astype(np.int64) * max(len(self.items), 1) + self.pair_item
-
-    @cached_property
     def slot(self) -> Ints:
         """Shape (L, K): pair * K + position; P * K, one beyond the last, where nothing is shown."""
         # Column after column in memory, because lists are summed position by position.

@@ -81,56 +81,46 @@ class Coding:
     def __init__(self, batch: Batch, depth: int) -> None:
         self.batch, self.depth = batch, depth
         self.view = LogView(batch.contexts, batch.items, depth)
-        self._keys: Ints = np.zeros(0, dtype=np.int64)
-        self._numbers: Ints = np.zeros(0, dtype=np.int64)
+        # Context and item as one number, rising, and the number of each pair.
+        self._keys: Ints = batch.pair_context.astype(np.int64) * _ITEMS + batch.pair_item
+        self._numbers: Ints = np.arange(batch.pair_count)
 
     def pairs(self, context: Ints, item: Ints, *, add: bool = True) -> Ints:
         """The pair of each slot; `EMPTY`: no item, or a new pair that is not to be added."""
-        batch = self.batch
         pair = np.full(len(item), EMPTY, dtype=np.int64)
-        logged = np.flatnonzero((item >= 0) & (item < len(batch.items)))
-        key = context[logged].astype(np.int64) * max(len(batch.items), 1) + item[logged]
-        at = np.searchsorted(batch.pair_key, key)
-        hit = at < batch.pair_count
-        hit[hit] = batch.pair_key[at[hit]] == key[hit]
-        pair[logged[hit]] = at[hit]
-        unseen = np.flatnonzero((pair == EMPTY) & (item >= 0))
-        if len(unseen):
-            pair[unseen] = self._unseen(
-                context[unseen].astype(np.int64) * _ITEMS + item[unseen], add=add
-            )
+        slots = np.flatnonzero(item >= 0)
+        keys = context[slots].astype(np.int64) * _ITEMS + item[slots]
+        at, known = self._find(keys)
+        if add and not known.all():
+            self._add(np.unique(keys[~known]))
+            at, known = self._find(keys)
+        pair[slots[known]] = self._numbers[at[known]]
         return pair
 
-    def _unseen(self, keys: Ints, *, add: bool) -> Ints:
-        """The numbers of pairs that the log never showed.
+    def _find(self, keys: Ints) -> tuple[Ints, Bools]:
+        """Where each key belongs, and whether it is there."""
+        at = np.searchsorted(self._keys, keys)
+        known = at < len(self._keys)
+        known[known] = self._keys[at[known]] == keys[known]
+        return at, known
+
+    def _add(self, keys: Ints) -> None:
+        """Number pairs that the log never showed, by their keys, which rise.
 
         Those of a context get numbers in the order of their items' values. The numbers of items
         depend on what other contexts of the batch have shown; the order in which the values of
         pairs are added up must not.
         """
-        more = np.setdiff1d(keys, self._keys)
-        if not add:
-            known = np.append(self._numbers, EMPTY)
-            at = np.searchsorted(self._keys, keys)
-            at[np.isin(keys, more)] = len(self._keys)
-            return known[at]
-        if len(more):
-            items, at = np.unique(more % _ITEMS, return_inverse=True)
-            rank = np.empty(len(items), dtype=np.int64)
-            by_value = pc.sort_indices(self.view.values.take(pa.array(items)))
-            rank[np.asarray(by_value)] = np.arange(len(items))
-            more = more[np.lexsort((rank[at], more // _ITEMS))]
-            numbers = self.batch.pair_count + len(self._keys) + np.arange(len(more))
-            both = np.concatenate([self._keys, more])
-            order = np.argsort(both)
-            self._keys = both[order]
-            self._numbers = np.concatenate([self._numbers, numbers])[order]
-        return self._numbers[np.searchsorted(self._keys, keys)]
+        items, item = np.unique(keys % _ITEMS, return_inverse=True)
+        rank = np.argsort(pc.sort_indices(self.view.values.take(pa.array(items))))
+        order = np.lexsort((rank[item], keys // _ITEMS))
+        numbers, at = len(self._keys) + np.argsort(order), np.searchsorted(self._keys, keys)
+        self._keys = np.insert(self._keys, at, keys)
+        self._numbers = np.insert(self._numbers, at, numbers)
 
     def items_of(self, pair: Ints) -> Ints:
         """The item of each pair, by the numbers of the view."""
-        items = np.empty(self.batch.pair_count + len(self._keys), dtype=np.int64)
-        items[: self.batch.pair_count] = self.batch.pair_item
+        items = np.empty(len(self._keys), dtype=np.int64)
         items[self._numbers] = self._keys % _ITEMS
         return items[pair]
 

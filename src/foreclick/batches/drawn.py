@@ -26,6 +26,7 @@ from foreclick.batches.encode import Codebook, Codes
 from foreclick.batches.source import Batches
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
+from foreclick.logs import PERIOD
 
 _FINE = 64  # parts of a record that are told apart, where records have weights
 _RATIO = (np.sqrt(5.0) - 1) / 2
@@ -167,7 +168,9 @@ def only_contexts(batches: Batches, taken: Sequence[Bools]) -> Batches:
         there = np.zeros(len(book.periods), dtype=np.bool_)
         for batch, contexts in zip(batches, taken, strict=True):
             there[batch.clusters["period"][contexts[batch.row_context]]] = True
-        book = replace(book, periods=Codes(book.periods.values.filter(pa.array(there))))
+        book = Codebook(
+            {**book.columns, PERIOD: Codes(book.periods.values.filter(pa.array(there)))}
+        )
     return Batches(batches.tally, source=_Taken(batches, taken, book, batches.rows))
 
 

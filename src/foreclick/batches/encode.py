@@ -7,7 +7,7 @@ segments, have one number everywhere (`Codes`); contexts and items are numbered 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,21 +49,14 @@ class Codes:
 
 @dataclass(frozen=True)
 class Codebook:
-    """What is numbered alike in all batches of a log.
+    """What is numbered alike in all batches of a log: columns of segments, and the periods."""
 
-    Attributes:
-        periods: None for a log without.
-        segments: by column.
-    """
+    columns: dict[str, Codes]
 
-    periods: Codes | None = None
-    segments: dict[str, Codes] = field(default_factory=dict)
-
-    def column(self, name: str) -> Codes:
-        """The values of a segment column, or of the periods."""
-        if name not in self.segments and self.periods is not None:
-            return self.periods
-        return self.segments[name]
+    @property
+    def periods(self) -> Codes | None:
+        """None for a log without."""
+        return self.columns.get(PERIOD)
 
     def clusters(self, kind: Cluster) -> int:
         """How many clusters of a kind the whole log has."""
@@ -98,7 +91,7 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         cluster_count={
             kind: wide(codebook.clusters(kind), rows.num_rows * shape.depth) for kind in clusters
         },
-        segments={name: codes.number(rows[name]) for name, codes in codebook.segments.items()},
+        segments={name: codebook.columns[name].number(rows[name]) for name in shape.segments},
         propensity=np.stack(chances, axis=1)
         if shape.propensity == "slot"
         else next(iter(chances), None),
@@ -201,7 +194,7 @@ def decode(batch: Batch, shape: Shape, codebook: Codebook) -> dict[str, pa.Array
     empty = lists == EMPTY
     keys = {CONTEXT: batch.contexts.take(pa.array(batch.row_context))}
     for name in (*([PERIOD] if shape.period else []), *shape.segments):
-        keys[name] = codebook.column(name).values.take(pa.array(batch.codes(name)))
+        keys[name] = codebook.columns[name].values.take(pa.array(batch.codes(name)))
     for k, name in enumerate(shape.items):
         keys[name] = batch.items.take(pa.array(batch.pair_item[lists[:, k]], mask=empty[:, k]))
     for reward in shape.rewards:

@@ -90,7 +90,7 @@ class Batches:
             # What occurs in the whole log: the engine reads these columns alone.
             columns = [*([PERIOD] if tally.shape.period else []), *tally.shape.segments]
             codes = {name: Codes.from_values(distinct(tally.stored, name)) for name in columns}
-            self.codebook = Codebook(codes.pop(PERIOD, None), codes)
+            self.codebook = Codebook(codes)
             self.rows = tally.row_count()
         else:
             self.codebook, self.rows = source.codebook, source.rows

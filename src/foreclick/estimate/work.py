@@ -69,7 +69,7 @@ class Strata:
     @classmethod
     def of(cls, batches: Batches, question: Question) -> Strata:
         """The parts that a question asks for."""
-        codes = tuple(batches.codebook.column(name) for name in question.by)
+        codes = tuple(batches.codebook.columns[name] for name in question.by)
         return cls(question.by, codes, question.contexts)
 
     @property

@@ -146,7 +146,7 @@ def from_events(
     events = _Events(lists, match, items, action, wanted, entries)
     log = events.log(events.matched(did, position), depth)
     for cause, rows in log.dropped.items():
-        entries.odd(f"lists, {cause}", rows, "left out")
+        entries.count(f"lists, {cause}", rows, "left out")
     entries.count("records", log.rows)
     one_row_a_list = array_in(table, item, position) is not None
     called = {"context": context, "items" if one_row_a_list else "item": item}
@@ -288,7 +288,7 @@ class _Events:
         facts = {"rows": Value("count(*)"), "others": Value.count(other)}
         known = table.aggregate(facts | latest(keys))
         self.entries.count("actions", known["rows"])
-        self.entries.odd("actions of other kinds", known["others"], "not asked for")
+        self.entries.count("actions of other kinds", known["others"], "not asked for")
         if TIME in keys:
             keys[TIME] = instant(keys[TIME], known.get("latest"), say)
         rows = table.made(keys | counts, f"WHERE NOT ({other})")
@@ -340,7 +340,7 @@ class _Events:
             entries.count(name, slots[name])
             if not is_sum(words):
                 again = states.get(USED, {name: 0})[name] - slots[name]
-                entries.odd(f"{name}, repeated", again, "counted once")
+                entries.count(f"{name}, repeated", again, "counted once")
             for state, cause in _CAUSES.items():
                 if state in states and states[state][name]:
                     some = f"s.{_STATE} = {state} AND {say.column(f'{_COUNT}{name}')} > 0"
@@ -349,7 +349,7 @@ class _Events:
                     one = matched.made(columns, f"WHERE {some} ORDER BY {order} LIMIT 1")
                     *of, item = one.to_pylist()[0].values()
                     example = f"list {', '.join(map(str, of))}, item {item}"
-                    entries.odd(f"{name} {cause}", states[state][name], "left out", example)
+                    entries.count(f"{name} {cause}", states[state][name], "left out", example)
 
     def _account_lost(self, hits: Table, lost: Table) -> None:
         """Enters what impressions earned that are left out themselves."""
@@ -357,7 +357,7 @@ class _Events:
         others = f"(SELECT DISTINCT {', '.join(keys)} FROM {lost.rows} AS l) AS o"
         sums = {name: Value.count(f"{say.column(name)} > 0") for name in self.rewards}
         for name, n in hits.aggregate(sums, f"INNER JOIN {others} ON {say.equal(keys)}").items():
-            self.entries.odd(f"{name} on items whose place another has", n, "left out")
+            self.entries.count(f"{name} on items whose place another has", n, "left out")
             for row in self.entries.rows:
                 if row["fact"] == name:
                     row["found"] -= n

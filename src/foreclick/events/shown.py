@@ -229,13 +229,9 @@ class Entries:
     def count(
         self, fact: str, rows: int, done: str | None = None, example: str | None = None
     ) -> None:
-        """What there is, and what became of it unless it is simply used."""
-        self.rows.append(dict(zip(_COLUMNS, (fact, int(rows), done, example), strict=True)))
-
-    def odd(self, fact: str, rows: int, done: str, example: str | None = None) -> None:
-        """What is odd, if there is any."""
-        if rows:
-            self.count(fact, rows, done, example)
+        """What there is; or what is odd, if there is any, and what became of it."""
+        if rows or done is None:
+            self.rows.append(dict(zip(_COLUMNS, (fact, int(rows), done, example), strict=True)))
 
     def closed(self) -> Ledger:
         """The ledger: what there is, then what is odd."""
@@ -317,9 +313,9 @@ def open_shown(
     facts = table.aggregate(wanted | latest(columns))
     rows, first, done = facts["rows"], facts["first"], "left out"
     entries.count("impressions", rows)
-    entries.odd("impressions without a list, an item or a position", facts["missing"], done)
+    entries.count("impressions without a list, an item or a position", facts["missing"], done)
     untimed = "impressions without a time, which their list is known by"
-    entries.odd(untimed, facts.get("untimed", 0), done)
+    entries.count(untimed, facts.get("untimed", 0), done)
     if rows and facts["missing"] == rows:
         roles = {role: in_shown(name) for _, role, name in match.keys}
         roles |= {"items": items, "position": str(position)}
@@ -429,8 +425,8 @@ def cleaned(shown: Shown, entries: Entries) -> tuple[Table, Table]:
             "taken": Value.count("s.__turn > 1"),
         },
     )
-    entries.odd("repeated impressions", totals["again"], "counted once")
-    entries.odd("further places of an item in a list", totals["twice"], "left empty")
-    entries.odd("impressions at a place that another item has", totals["taken"], "left out")
+    entries.count("repeated impressions", totals["again"], "counted once")
+    entries.count("further places of an item in a list", totals["twice"], "left empty")
+    entries.count("impressions at a place that another item has", totals["taken"], "left out")
     own = turns.own(rows.columns)
     return turns.made(own, "WHERE s.__turn = 1"), turns.made(own, "WHERE s.__turn > 1")

@@ -160,7 +160,7 @@ class _Log:
     def __post_init__(self) -> None:
         self.size, book = max(self.places) + 1, self.batches.codebook
         self.periods = book.clusters("period") if self.dated else 1
-        self.radix = [len(book.column(name)) for name in self.by]
+        self.radix = [len(book.columns[name]) for name in self.by]
         codes = [np.unique(self._code(batch)) for batch in self.batches] if self.by else []
         self.codes = np.unique(np.concatenate(codes)) if codes else np.zeros(1, dtype=np.int64)
         self.strata = len(self.codes)

@@ -90,11 +90,14 @@ class ListPolicy(Policy):
 
     _rows: Tally | Log  # context, item_1 …, n: the mass of each list, not yet a probability
 
+    @property
+    def _what(self) -> str:
+        return type(self).__name__
+
     @cached_property
     def _arrow(self) -> PolicyTable:
         stored, shape = self._rows.stored, self._rows.shape
-        rows = stored.added([CONTEXT, *shape.items], N).to_pyarrow()
-        return PolicyTable(rows, type(self).__name__)
+        return PolicyTable(stored.added([CONTEXT, *shape.items], N).to_pyarrow(), self._what)
 
     @property
     def longest(self) -> float:
@@ -244,14 +247,13 @@ class Lists(ListPolicy):
         return Picker(self._rows, seed)
 
     def __repr__(self) -> str:
-        kind = type(self).__name__
         if self._waits:
-            return f"{kind}(columns {', '.join(self._columns)})"
+            return f"{self._what}(columns {', '.join(self._columns)})"
         rows = self._rows
         sql = f"SELECT count(DISTINCT {CONTEXT}) AS n FROM {rows.stored.rows} AS s"
         contexts = rows.engine.ask(sql)["n"][0].as_py()
         depth = number_of(rows.shape.depth, "item")
-        return f"{kind}({number_of(contexts, 'context')}, lists of up to {depth})"
+        return f"{self._what}({number_of(contexts, 'context')}, lists of up to {depth})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

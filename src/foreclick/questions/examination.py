@@ -116,7 +116,7 @@ def examination(
     segments_of: dict[str, list[str]] = {}  # each note once, with the segments that it is about
     for numbers, curve in curves.items():
         values = zip(columns, numbers, strict=True)
-        segment = {b: codes.column(b).values[number].as_py() for b, number in values}
+        segment = {b: codes.columns[b].values[number].as_py() for b, number in values}
         rows += [segment | row for row in _rows(curve, confidence)]
         for note in _curve_notes(curve):
             segments_of.setdefault(note, []).append(", ".join(map(str, segment.values())))
