@@ -95,7 +95,6 @@ def assert_as_oracle(
     evaluation: fc.Evaluation,
     records: Sequence[Record],
     candidate: Policy,
-    tolerance: float = SAME,
     **options: Any,  # noqa: ANN401 - of oracle.evaluate
 ) -> None:
     """Every row says what the oracle says, in every column the oracle knows."""
@@ -106,7 +105,7 @@ def assert_as_oracle(
         expected = oracle.evaluate(model, records, candidate, theta, clip, **options)
         for column, right in expected._asdict().items():
             told = f"{column} of {model}, {metric}, M={clip}: {row[column]} is not {right}"
-            assert close(row[column], right, tolerance), told
+            assert close(row[column], right), told
 
 
 def close(found: Any, right: float | None, tolerance: float = SAME) -> bool:  # noqa: ANN401

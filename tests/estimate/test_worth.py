@@ -30,6 +30,20 @@ from tests.truth.oracle import Policy, Record, clicks_at
 BIDS = shop.Shop(records=8_000, queries=60, pool=20, catalogue=400, positions=5, prices=0.6)
 
 
+def read(found: shop.ShopLog, reward: str, values: Any = None, **roles: Any) -> fc.Log:  # noqa: ANN401
+    """The log of a shop, with another column for a reward if it is given."""
+    table = found.log
+    if values is not None:
+        kept = table.drop([reward]) if reward in table.column_names else table
+        table = kept.append_column(reward, [values])
+    own = {"period": "day", "unit": "user", "rewards": {reward: reward}} | roles
+    return fc.read_log(table, context="query", **own)
+
+
+def ranking(found: shop.ShopLog, name: str) -> fc.Ranking:
+    return fc.Ranking(found.candidates[name], context="query")
+
+
 class Paid(NamedTuple):
     """A random log of contexts that the candidate knows, and what its clicks earn."""
 
@@ -89,14 +103,7 @@ def test_it_is_what_loops_over_the_formulas_give(
 def test_clicks_that_are_all_worth_the_same_are_clicks(price: float):
     found_shop = shop.draw(replace(BIDS, prices=0.0), 3)
     paid = [[price * click for click in clicks] for clicks in found_shop.log["clicks"].to_pylist()]
-    log = fc.read_log(
-        found_shop.log.append_column("paid", [paid]),
-        context="query",
-        period="day",
-        unit="user",
-        rewards={"paid": "paid"},
-    )
-    candidate = fc.Ranking(found_shop.candidates["better"], context="query")
+    log, candidate = read(found_shop, "paid", paid), ranking(found_shop, "better")
     found = fc.evaluate(log, candidate, metrics=["clicks@3", "paid@3"], estimators="ladder")
     clicks, same = found.to_dicts()
     for name in ("value", "se", "low", "high", "change_low", "change_high"):
@@ -116,8 +123,8 @@ def test_a_reward_moves_the_answer_as_psi_says(
 ):
     """A hundredth more of some rewards, and everything learnt again but strengths and noise."""
     found_shop = shop.draw(BIDS, 5)
-    log = fc.read_log(found_shop.log, context="query", rewards={"orders": "orders"})
-    candidate = fc.Ranking(found_shop.candidates["worse"], context="query")
+    log = read(found_shop, "orders", period=None, unit=None)
+    candidate = ranking(found_shop, "worse")
     (batch,) = batches_of(fc.tally(log))
     mean = batch.rewards["orders"].value.sum() / batch.rewards["clicks"].value.sum()
     monkeypatch.setattr(on_batch, "mean_and_noise", lambda *_: (mean, 8.0))
@@ -167,14 +174,9 @@ def test_what_is_earned_without_clicks_is_no_worth_of_clicks():
 def test_parts_add_up_to_the_whole():
     found_shop = shop.draw(BIDS, 7)
     land = np.array(["NL", "BE", "FR"])[np.asarray(found_shop.log["user"]) % 3]
-    log = fc.read_log(
-        found_shop.log.append_column("land", [land]),
-        context="query",
-        period="day",
-        segments="land",
-        rewards={"revenue": "revenue"},
-    )
-    candidate = fc.Ranking(found_shop.candidates["better"], context="query")
+    found_shop = found_shop._replace(log=found_shop.log.append_column("land", [land]))
+    log = read(found_shop, "revenue", unit=None, segments="land")
+    candidate = ranking(found_shop, "better")
     options: dict[str, Any] = {"metrics": ["revenue@3"], "estimators": "ladder"}
     found = fc.evaluate(log, candidate, by="land", **options).to_dicts()
     (whole,) = fc.evaluate(log, candidate, **options).to_dicts()
@@ -189,14 +191,7 @@ def test_a_candidate_of_dear_items_is_held(bought: float):
     held = []
     for seed in (11, 12, 13):
         found_shop = shop.draw(kind, seed)
-        log = fc.read_log(
-            found_shop.log,
-            context="query",
-            period="day",
-            unit="user",
-            rewards={"revenue": "revenue"},
-        )
-        candidate = fc.Ranking(found_shop.candidates["dear"], context="query")
+        log, candidate = read(found_shop, "revenue"), ranking(found_shop, "dear")
         (row,) = fc.evaluate(log, candidate, metrics="revenue@3", estimators="ladder").to_dicts()
         truth = found_shop.lift("dear", "revenue@3")
         assert abs(row["lift"] - truth) < 0.06
@@ -209,16 +204,10 @@ def test_a_click_may_be_worth_more_at_lower_positions():
     found_shop = shop.draw(kind, 21)
     more = np.arange(1, kind.positions + 1) ** 0.5
     paid = [[r * m for r, m in zip(each, more)] for each in found_shop.log["revenue"].to_pylist()]  # noqa: B905
-    log = fc.read_log(
-        found_shop.log.drop(["revenue"]).append_column("revenue", [paid]),
-        context="query",
-        period="day",
-        unit="user",
-        rewards={"revenue": "revenue"},
-    )
+    log = read(found_shop, "revenue", paid)
     earned = {name: each * more for name, each in found_shop.earned.items()}
-    for name, table in found_shop.candidates.items():
+    for name in found_shop.candidates:
         truth = found_shop._replace(earned=earned).lift(name, "revenue@3")
-        candidate = fc.Ranking(table, context="query")
+        candidate = ranking(found_shop, name)
         (row,) = fc.evaluate(log, candidate, metrics="revenue@3", estimators="ladder").to_dicts()
         assert row["lift_low"] < truth < row["lift_high"], name

@@ -153,20 +153,7 @@ def test_the_best_list_is_the_best_of_all_lists():
         assert values[where[0]] == pytest.approx(values.max(), rel=1e-9)
 
 
-# --- traffic dealt to contexts, against Neyman's formula and a search over all shares -------------
-
-
-def apart(candidate, production, weight, most=0.5):
-    """Contexts in which two policies share no list, with the variance of each one's rewards."""
-    count = len(candidate)
-    return Traffic(
-        np.repeat(np.arange(count), 2),
-        np.tile([1.0, 0.0], count),
-        np.tile([0.0, 1.0], count),
-        np.stack([candidate, production], axis=1).ravel(),
-        weight,
-        most,
-    )
+# --- traffic dealt to contexts, against a search over all shares ----------------------------------
 
 
 def overlapping(rng, count):
@@ -177,29 +164,8 @@ def overlapping(rng, count):
     return Traffic(context, h, pi, noise, weight, 0.5)
 
 
-def one(h, pi):
-    """A context with two lists."""
-    return Traffic(np.zeros(2, int), np.array(h), np.array(pi), np.ones(2), np.ones(1), 0.5)
-
-
-def test_small_shares_follow_neyman():
-    """Traffic in proportion to n_x · sd_x."""
-    rng = np.random.default_rng(1)
-    sd, weight = rng.uniform(0.1, 2, 40), rng.dirichlet(np.ones(40))
-    spent = weight * apart(sd**2, sd**2, weight).best(0.001)
-    assert spent / spent.sum() == pytest.approx(weight * sd / (weight @ sd), rel=0.005)
-    assert spent.sum() == pytest.approx(0.001, rel=1e-6)
-
-
-def test_with_room_for_all_each_context_takes_its_own_best():
-    """a / ε + b / (1 − ε) is least at ε = √a / (√a + √b)."""
-    a, b = np.array([1.0, 4.0, 0.01]), np.array([1.0, 1.0, 1.0])
-    shares = apart(a, b, np.full(3, 1 / 3), most=0.99).best(0.9)
-    assert shares == pytest.approx(np.sqrt(a) / (np.sqrt(a) + np.sqrt(b)), rel=0.01)
-
-
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("budget", [0.02, 0.2])
+@pytest.mark.parametrize("budget", [0.02, 0.2, 0.9])
 def test_no_other_shares_of_the_same_traffic_are_better(seed, budget):
     count = 6
     traffic = overlapping(np.random.default_rng(seed), count)
@@ -223,9 +189,6 @@ def test_the_size_of_a_sample_is_the_textbooks():
 
 
 # --- the ladder's rates of items at positions: how they move with what contexts share -------------
-
-
-# To first order, strengths of items do not move with the rates that they are of.
 
 
 def ladder_of(s: float, a: float, t: float, p: tuple[float, ...]) -> LadderRates:

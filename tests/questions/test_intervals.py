@@ -166,40 +166,23 @@ def test_no_candidate_is_worse_while_something_new_may_be_a_star(estimator):
     assert found["verdict"] == ["cannot tell"]
 
 
-class TestEnds:
+def test_a_weighted_estimate_can_only_be_too_low():
     """By hand: of two items one was never shown, and half of the records clicked the other.
 
     So what was never shown is worth 1/2 at most, and half of what the candidate shows is new.
     """
-
-    LOG = {  # noqa: RUF012 - pytest makes no instances to share it among
-        "context": ["q"] * 80,
-        "items": [[1]] * 80,
-        "clicks": [[1], [0]] * 40,
-        "day": [i // 2 % 10 for i in range(80)],
-    }
-    HALF = fc.Lists({"context": ["q"] * 2, "items": [[1], [2]], "probability": [0.5, 0.5]})
-
-    def ask(self, **options):
-        log = fc.read_log(self.LOG, period="day")
-        return fc.evaluate(log, self.HALF, metrics="clicks@1", **options).to_dicts()[0]
-
-    @staticmethod
-    def middles(row):
-        """How far the middles of the intervals are from what they are of: chance is even."""
-        names = ("change_low", "change_high")
-        change = sum(row[name] for name in names) / 2 - row["change"]
-        wide = (row["change_high"] - row["change_low"]) / 2
-        return change, wide
-
-    def test_a_weighted_estimate_can_only_be_too_low(self):
-        row = self.ask(estimators="ip")
-        assert (row["value"], row["borrowed"], row["margin"]) == (0.25, 0.0, 0.25)
-        assert self.middles(row)[0] == pytest.approx(0.25 / 2)
-        assert row["high"] - row["value"] == pytest.approx(row["value"] - row["low"] + 0.25)
-        # Every day is as good as every other, and all cells are large: no chance but of clicks.
-        assert self.middles(row)[1] >= 0.25 / 2
-        assert row["lift_high"] - row["lift_low"] >= 0.25 / 0.5
+    log = {"context": ["q"] * 80, "items": [[1]] * 80, "clicks": [[1], [0]] * 40}
+    log["day"] = [i // 2 % 10 for i in range(80)]
+    half = fc.Lists({"context": ["q"] * 2, "items": [[1], [2]], "probability": [0.5, 0.5]})
+    read = fc.read_log(log, period="day")
+    (row,) = fc.evaluate(read, half, metrics="clicks@1", estimators="ip").to_dicts()
+    assert (row["value"], row["borrowed"], row["margin"]) == (0.25, 0.0, 0.25)
+    middle = (row["change_low"] + row["change_high"]) / 2
+    assert middle - row["change"] == pytest.approx(0.25 / 2)  # chance is even
+    assert row["high"] - row["value"] == pytest.approx(row["value"] - row["low"] + 0.25)
+    # Every day is as good as every other, and all cells are large: no chance but of clicks.
+    assert row["change_high"] - row["change_low"] >= 0.25
+    assert row["lift_high"] - row["lift_low"] >= 0.25 / 0.5
 
 
 # --- ratio metrics in the verbs: spellings, verdicts, what was never shown, refusals --------------

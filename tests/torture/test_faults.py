@@ -21,7 +21,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import commands, main, process  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS
-from foreclick.engines.files import whole_directory, whole_file
+from foreclick.engines.files import whole_file
 from foreclick.errors import (
     EngineError,
     ForeclickError,
@@ -48,9 +48,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def _half_written(target: Path, failure: BaseException, *, directory: bool = False) -> None:
-    with (whole_directory if directory else whole_file)(target) as partial:
-        (partial / "1" if directory else partial).write_text("half")
+def _half_written(target: Path, failure: BaseException) -> None:
+    with whole_file(target) as partial:
+        partial.write_text("half")
         raise failure
 
 

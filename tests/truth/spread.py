@@ -37,7 +37,7 @@ class _Context:
         self.model, self.theta, self.p, self.clip = model, theta, p, clip
         self.n = sum(r.weight for r in records)
         self.known = logged is not None
-        self.exposed = self._exposure({r.items: 0.0 for r in records}, records)
+        self.exposed = self._exposure(records)
         self.credit: dict[Any, float] = defaultdict(float)
         for r in records:
             for g, (c, _) in self.slots(r).items():
@@ -71,7 +71,7 @@ class _Context:
             found[g] = (c + t * click, e + t * examined)
         return found
 
-    def _exposure(self, _: Any, records: Sequence[Record]) -> dict[Any, float]:  # noqa: ANN401
+    def _exposure(self, records: Sequence[Record]) -> dict[Any, float]:
         found: dict[Any, float] = defaultdict(float)
         for r in records:
             for g, (_c, e) in self.slots(r).items():
@@ -189,7 +189,6 @@ def covariance(
     clip: float = math.inf,
     *,
     clusters: Sequence[Any] | None = None,
-    small: bool = True,
     logging: Policy | None = None,
     part: Sequence[bool] | None = None,
     **options: Any,  # noqa: ANN401 - those of `influence`
@@ -209,7 +208,7 @@ def covariance(
         own = moves + np.array(told.values)
         moves = own - np.average(own, axis=0, weights=weights)
     found = added_up(moves, weights, labels)
-    if small and logging is None and model not in ("rctr", "rcm"):
+    if logging is None and model not in ("rctr", "rcm"):
         errors = CellErrors.of(told, records, clusters)
         share = None if part is None else shares(records, told.used, used)
         hidden = errors.hidden(share)
