@@ -216,24 +216,21 @@ def odd(kind):
     """A log about which something is odd."""
     log = arms(CONTROL, NEW)
     variant = log["variant"].to_pylist()
-    match kind:
-        case "a sample-ratio mismatch":
-            control, new = ((5300, 4700), (4300, 4900))
-            return arms(*[[(AB, [1, 0], c), (AB, [0, 0], n)] for c, n in (control, new)])
-        case "arms on other days":
-            return with_column(log, "day", [1, 2] * 100 + [2, 3] * 50)
-        case "an arm that grows":
-            return with_column(log, "day", [1] * 100 + [2] * 100 + [1] * 20 + [2] * 80)
-        case "an arm with other traffic":
-            five = pa.concat_tables([log] * 5)
-            rare = np.where(np.arange(len(five)) % 3, "q", "r")
-            rare[np.array(variant * 5) == "new"] = "q"
-            return with_column(five, "context", rare)
-        case "arms without a common context":
-            return with_column(log, "context", variant)
-    return with_column(  # arms with few common contexts
-        log, "context", [f"q{i % (4 if v == 'new' else 8)}" for i, v in enumerate(variant)]
-    )
+    rare = [v if v == "new" or i % 3 else "r" for i, v in enumerate(variant * 5)]
+    few = [f"q{i % (4 if v == 'new' else 8)}" for i, v in enumerate(variant)]
+    uneven = [[(AB, [1, 0], c), (AB, [0, 0], n)] for c, n in ((5300, 4700), (4300, 4900))]
+    return {
+        "a sample-ratio mismatch": lambda: arms(*uneven),
+        "arms on other days": lambda: with_column(log, "day", [1, 2] * 100 + [2, 3] * 50),
+        "an arm that grows": lambda: with_column(
+            log, "day", [1] * 100 + [2] * 100 + [1] * 20 + [2] * 80
+        ),
+        "an arm with other traffic": lambda: with_column(
+            pa.concat_tables([log] * 5), "context", ["r" if v == "r" else "q" for v in rare]
+        ),
+        "arms without a common context": lambda: with_column(log, "context", variant),
+        "arms with few common contexts": lambda: with_column(log, "context", few),
+    }[kind]()
 
 
 @pytest.mark.parametrize(
