@@ -47,7 +47,8 @@ goldens: ## Some 450 questions, and the answers they had before (a minute; ARGS=
 	$(VENV)/bin/python -m tests.goldens $(ARGS)
 
 metamorphic: ## Names, order, files and what else is in a log: 5,000 answers that must not change (ARGS="--seed 7")
-	$(VENV)/bin/python -m tests.metamorphic $(ARGS)
+	$(VENV)/bin/python -m tests.fuzz --only changes --cases 5000 $(ARGS)
+	$(VENV)/bin/python -m tests.fuzz --only tiny --cases 2000 $(ARGS)
 
 docs: ## Build the site into site/
 	@bash .ci/run docs

@@ -3,6 +3,11 @@
 A case is one answer that was held against an oracle: one estimator, metric, clip and segment, of a
 random log and candidate. A seed is one log with its candidate and its questions.
 
+With `--only changes` a case is an answer about a random log, and the same about the log with its
+rows in another order, other names, a segment or a reward more, in files, in another format or in
+other batches: numbers are equal to 1e-9, verdicts are the same. With `--only tiny` it is a verdict
+of a tiny log, which its interval does not contradict.
+
 With `--engine postgres` (or spark, clickhouse, bigquery, duckdb) a case is a random log with faults
 in every column, tallied there: the tally, or the error, is that of DuckDB, to the last bit. With
 `--engine pandas` (or polars, pandas-arrow, columns, rows) it is read from such a frame instead.
@@ -15,11 +20,24 @@ import sys
 from functools import partial
 from multiprocessing import get_context
 
+from tests.fuzz import others
 from tests.fuzz.engines import ENGINES, difference, started
-from tests.fuzz.others import MORE, compared
+from tests.metamorphic import judge
 
-SEEDS = 500
+SEEDS = 100
 """Logs from one report to the next."""
+
+
+LOGS = {"changes": judge.compared, "tiny": judge.contradictions}
+"""What is asked of other logs than those with an oracle."""
+
+
+def compared(seed: int, only: str | None = None) -> tuple[int, int, str]:
+    """The seed, how many answers of its log were compared, and what is wrong."""
+    if only not in LOGS:
+        return others.compared(seed, only)
+    count, wrong = LOGS[only](seed)
+    return seed, count, "\n".join(wrong)
 
 
 def main() -> int:
@@ -29,7 +47,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--cases", type=int, default=100_000, help="stop after so many answers")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--only", choices=MORE, help="ask only this")
+    parser.add_argument("--only", choices=[*others.MORE, *LOGS], help="ask only this")
     parser.add_argument("--engine", choices=ENGINES, help="tally logs there instead")
     asked = parser.parse_args()
     if asked.engine is not None:

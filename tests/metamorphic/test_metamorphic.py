@@ -16,7 +16,7 @@ def test_what_does_not_matter_does_not_count(change):
     number = list(CHANGES).index(change)
     seeds = range(11 * number, 11 * number + tries(1, 10))
     found = [compared(seed, change, "thin" if seed % 4 == 3 else "small") for seed in seeds]
-    assert [each.wrong for each in found if each.wrong] == []
+    assert [wrong for _, wrong in found if wrong] == []
 
 
 def test_a_verdict_does_not_contradict_its_interval():
