@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.goldens import answers
@@ -24,12 +26,18 @@ def test_every_question_has_an_answer(kept: dict[str, answers.Answer]) -> None:
 
 
 def test_a_change_is_found_in_its_column_and_rounding_is_none() -> None:
-    for was, now in ((0.5, 0.5 + 4e-10), (0.0, 1e-13), ("inf", "inf"), (3, 3.0)):
-        assert answers.same(was, now)
-    for was, now in ((0.5, 0.5 + 6e-10), (0.0, 1e-11), (None, 0.0), ("a", "b"), ([1, 2], [1, 3])):
-        assert not answers.same(was, now)
+    alike: list[Any] = [(0.5, 0.5 + 4e-10), (0.0, 1e-13), ("inf", "inf"), (3, 3.0)]
+    assert all(answers.same(*pair) for pair in alike)
+    other: list[Any] = [(0.5, 0.5 + 6e-10), (0.0, 1e-11), (None, 0.0), ("a", "b"), ([1], [2])]
+    assert not any(answers.same(*pair) for pair in other)
     row: answers.Table = {"value": [0.5], "se": [0.1], "low": [0.3], "high": [0.7]}
-    for changed in ({"value": [0.501]}, {"se": [0.1001]}, {"value": [0.5] * 2}, {"low": [None]}):
+    changes: list[Any] = [
+        {"value": [0.501]},
+        {"se": [0.1001]},
+        {"value": [0.5] * 2},
+        {"low": [None]},
+    ]
+    for changed in changes:
         assert len(answers.differences({"rows": row}, {"rows": row | changed})) == 1
     assert answers.differences({"rows": row}, {"rows": row | {"more": [1]}}) == []
     assert len(answers.differences({"rows": row}, {})) == 4
