@@ -69,7 +69,7 @@ def test_options_have_one_spelling_and_no_verb_refuses_its_own_defaults(verb):
     assert not {"metric", "estimator"} & options_of(VERBS[verb]).keys()
     for name, parameter in options_of(VERBS[verb]).items():
         if name in OPTIONS:
-            OPTIONS[name](name, parameter.default)
+            OPTIONS[name].rule(name, parameter.default)
 
 
 @pytest.mark.parametrize(("option", "verbs"), [("confidence", 5), ("by", 2)])

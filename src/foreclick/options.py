@@ -61,10 +61,6 @@ class Option:
     default: Any = None
     flags: str = ""
 
-    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401
-        """Raise an `OptionError` if the value makes no sense."""
-        self.rule(name, value)
-
 
 OPTIONS: dict[str, Option] = {
     # Questions.
@@ -311,7 +307,7 @@ def worker_count() -> int:
 def check(**given: Any) -> None:  # noqa: ANN401
     """Refuse options of these names that make no sense."""
     for name, value in given.items():
-        OPTIONS[name](name, value)
+        OPTIONS[name].rule(name, value)
 
 
 def verb(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -335,7 +331,7 @@ def checked(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
     Args:
         others: rules of options that mean something else, or less, in this function.
     """
-    checks: dict[str, _Check] = {**OPTIONS, **others}
+    checks: dict[str, _Check] = {name: option.rule for name, option in OPTIONS.items()} | others
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         known = list(inspect.signature(function).parameters)

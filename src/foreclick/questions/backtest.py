@@ -445,14 +445,12 @@ def _skipped(folds: Folds, count: int, undated: float, *, forward: bool) -> list
     """Notes on pairs of a context and a period that were not judged."""
     notes = []
     pairs, judged = folds.selected * count, int(folds.pairs.sum())
-    empty, small = pairs - folds.shown, folds.shown - folds.untrained - judged
     if pairs > judged:
-        causes = f"{empty:,} without records in the period, {folds.untrained:,} without records in "
-        causes += "earlier periods" if forward else "other periods"
-        causes += f", {small:,} with too few held out" if small else ""
+        others = "earlier periods" if forward else "other periods"
         notes.append(
             f"Of {pairs:,} pairs of a context and a period, {judged:,} were judged; skipped: "
-            f"{causes}."
+            f"{pairs - folds.shown:,} without records in the period, {folds.untrained:,} without "
+            f"records in {others}."
         )
     if undated:
         notes.append(f"Left out: {number_of(undated, 'record')} without a period.")

@@ -31,18 +31,6 @@ from foreclick.tallies.base import local_tally
 from foreclick.words import few
 
 PRODUCTION = "production"
-_COLUMNS: tuple[str, ...] = (
-    "candidate",
-    "against",
-    "value",
-    "other",
-    "change",
-    "se",
-    "low",
-    "high",
-    "all_low",
-)
-_COLUMNS += ("all_high", "lift", "lift_low", "lift_high", "covered", "verdict")
 _LINES = 20  # candidates that an answer lists; the table has them all
 
 
@@ -252,8 +240,10 @@ def _pairs(
                 "verdict": verdicts.judge(evidence, min_effect).word,
             }
         )
+    blank = dict.fromkeys(("change", "se", "low", "high", "all_low", "all_high"))
+    blank |= dict.fromkeys(("lift", "lift_low", "lift_high"))
     for name in (name for name in named if name not in seen):
-        known = {"candidate": name, "against": PRODUCTION, "other": production}
-        known |= {"covered": named[name].covered, "verdict": verdicts.UNKNOWN}
-        rows.append(dict.fromkeys(_COLUMNS) | known)
+        row = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
+        row |= blank | {"covered": named[name].covered, "verdict": verdicts.UNKNOWN}
+        rows.append(row)
     return rows

@@ -176,12 +176,7 @@ def judgments(
         share += (
             " The others may be more than 1 grade off, and are left out of what `write` writes."
         )
-    rule = (
-        "A grade is 3 × the item's click rate where it is examined, relative to the best of its "
-        "context, rounded. The rate of an item with few clicks leans on how often and how high it "
-        "was shown."
-    )
-    notes = [share, rule, *notes]
+    notes = [share, *notes]
     if tally.decayed:
         notes.append(
             "Some periods count less than others, so that a record counts as less than one. "

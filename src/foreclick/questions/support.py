@@ -177,7 +177,7 @@ def _least_covered(estimates: Sequence[Estimate]) -> Result:
 
 
 def _notes(rows: list[dict[str, Value]]) -> list[str]:
-    """In plain words: by which cells the log sees how much, and how often it saw that."""
+    """In plain words: how often the log saw the candidate, and where it saw nothing of it."""
     lowest: dict[str, float] = {}
     for row in rows:
         name = str(row["estimator"])
@@ -187,15 +187,14 @@ def _notes(rows: list[dict[str, Value]]) -> list[str]:
         nothing = "Out of sight: the log never showed any of what the candidate would show. "
         return [nothing + "Check that contexts and items are spelt as in the log."]
     name = next((name for name, covered in lowest.items() if covered >= _MOST), best)
-    notes = [
-        f"The log saw {lowest[name]:.0%} of the candidate by {name}: {MEANINGS.get(name, name)}."
-    ]
+    notes = []
     seen = [row for row in rows if row["estimator"] == name and row["covered"]]
     often = min((float(r["repeated"]) for r in seen if r["repeated"] is not None), default=1.0)
     if often < _MOST:
         notes.append(
-            f"{1 - often:.0%} of that was seen in fewer than {ENOUGH_PERIODS} periods: its "
-            f"clicks may be those days' doing. Next: log {ENOUGH_PERIODS} more periods at least."
+            f"{1 - often:.0%} of what {name!r} saw was seen in fewer than {ENOUGH_PERIODS} periods: "
+            "its clicks may be those days' doing. Next: log "
+            f"{ENOUGH_PERIODS} more periods at least."
         )
     dark = max(seen, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:
