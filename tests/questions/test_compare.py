@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -72,6 +72,16 @@ def test_a_candidate_never_shown_is_not_judged(compared):
     row = row_of(compared, "strange", "production")
     assert (row["value"], row["verdict"]) == (None, "cannot tell")
     assert "Nothing of strange was ever shown" in compared.notes[-1]
+
+
+def test_candidates_that_know_the_clicks_are_not_judged(log, monkeypatch):
+    best = ranking(range(CONTEXTS))
+    asked: Any = {"metrics": "clicks@4", "estimators": "ladder"}
+    assert fc.compare(log, {"best": best}, **asked)["verdict"] != ["cannot tell"]
+    monkeypatch.setattr("foreclick.estimate.estimates.Estimates.leaking", 6.0)
+    found = fc.compare(log, {"best": best}, **asked)
+    assert found["verdict"] == fc.evaluate(log, best, **asked)["verdict"] == ["cannot tell"]
+    assert "trained on these clicks" in found.notes[-1]
 
 
 @pytest.mark.parametrize(

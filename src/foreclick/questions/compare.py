@@ -173,6 +173,12 @@ def compare(
             notes.append(
                 f"{verdicts.DISAGREE.capitalize()} on {few(disputed)}. {verdicts.NEXT_BACKTEST}"
             )
+    if estimates.leaking and any(one.ladder for one in answers.values()):
+        notes.append(
+            "A candidate seems to have been trained on these clicks, for it predicts early ones "
+            f"better than later ones (z = {estimates.leaking:.0f}). Next: evaluate each of them, "
+            "and say until when it was trained, trained_until=…."
+        )
     if unseen := [name for name, one in answers.items() if one.value is None]:
         notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
     name = question.estimators[0].name

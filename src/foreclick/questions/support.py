@@ -192,9 +192,9 @@ def _notes(rows: list[dict[str, Value]]) -> list[str]:
     often = min((float(r["repeated"]) for r in seen if r["repeated"] is not None), default=1.0)
     if often < _MOST:
         notes.append(
-            f"{1 - often:.0%} of what {name!r} saw was seen in fewer than {ENOUGH_PERIODS} periods: "
-            "its clicks may be those days' doing. Next: log "
-            f"{ENOUGH_PERIODS} more periods at least."
+            f"{1 - often:.0%} of what {name!r} saw was seen in fewer than {ENOUGH_PERIODS} "
+            f"periods: its clicks may be those days' doing. Next: log {ENOUGH_PERIODS} more "
+            "periods at least."
         )
     dark = max(seen, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:

@@ -243,6 +243,8 @@ def evidence_for(
         repeated=one.repeated,
         assumes=not one.ladder,
         varies=production if simple else None,
+        sighted=one.sighted,
+        leaking=one.estimates.leaking if one.ladder else 0.0,
         **rest,
     )
 
@@ -289,8 +291,6 @@ def judge_pairs(
             largest,
             confidence,
             error=error,
-            sighted=one.sighted,
-            leaking=one.estimates.leaking if one.ladder else 0.0,
             past=past,
         )
         evidence.append(rests_on)
