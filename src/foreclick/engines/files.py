@@ -369,30 +369,23 @@ def checked_file(path: str | os.PathLike[str], endings: Sequence[str] = _TABLES)
             f"{str(path)!r} does not say what to write: its ending must be one of "
             f"{', '.join(endings)}."
         )
-    if not has_place(target):
-        place = str(PurePath(target).parent)
-        raise ReportError(f"{str(path)!r} cannot be written: there is no {place!r}.")
+    if is_remote(target):
+        filesystem(target)  # or it says what is missing
+        return target
+    place = _replaceable(target).parent
+    if not place.is_dir():
+        there = str(PurePath(target).parent)
+        raise ReportError(f"{str(path)!r} cannot be written: there is no {there!r}.")
+    if not os.access(place, os.W_OK):
+        raise SourceError(
+            f"{target!r} cannot be written: there is no permission to write in {str(place)!r}."
+        )
     return target
 
 
 def ending(path: str) -> str:
     """The ending of a file, in small letters."""
     return PurePosixPath(path).suffix.lower()
-
-
-def has_place(path: str) -> bool:
-    """Whether a file can be put there: its directory exists, or its store can be reached.
-
-    A directory in which nothing can be written is an error that says so.
-    """
-    if is_remote(path):
-        return filesystem(path) is not None  # else it says what is missing
-    place = _replaceable(path).parent
-    if place.is_dir() and not os.access(place, os.W_OK):
-        raise SourceError(
-            f"{path!r} cannot be written: there is no permission to write in {str(place)!r}."
-        )
-    return place.is_dir()
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:

@@ -34,8 +34,7 @@ from foreclick.metrics import AnyMetric
 from foreclick.policies import Policy
 from foreclick.progress import report_step
 from foreclick.question import Clusters
-from foreclick.tallies import FEW_PERIODS
-from foreclick.tallies.base import Tally
+from foreclick.tallies import FEW_PERIODS, Tally
 from foreclick.words import number_of
 
 WORTH = 0.01

@@ -60,8 +60,7 @@ from foreclick.questions.evaluate import evaluate
 from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
 from foreclick.rules import Number, choice
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally
 from foreclick.words import about, number_of
 
 SHARE, MAX_SHARE = 0.1, 0.5

@@ -42,8 +42,7 @@ from foreclick.question import check_metrics
 from foreclick.questions.answers import Evaluation, line_of
 from foreclick.questions.evaluate import evaluate
 from foreclick.results import Headline, Result, Value, format_value
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally
 from foreclick.words import did_you_mean, number_of
 
 # Rows times positions up to which a split log stays in memory; a judge keeps ten times as much.

@@ -38,8 +38,7 @@ from foreclick.policies.base import (
 )
 from foreclick.policies.runs import is_run, lists_of_run
 from foreclick.policies.serving import ITEMS, Picker, sample
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, tally
+from foreclick.tallies import LogLike, Tally, tally
 from foreclick.words import no_column, number_of
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files

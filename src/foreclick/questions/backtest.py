@@ -22,8 +22,7 @@ from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
 from foreclick.question import check_metrics
 from foreclick.results import Headline, Result, format_value
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import local_tally
+from foreclick.tallies import LogLike, local_tally
 from foreclick.words import number_of
 
 USUAL = ("ladder", "list", "ip", "item", "pbm", "rctr")  # the ladder, and those of the paper

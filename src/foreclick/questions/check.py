@@ -20,8 +20,7 @@ from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb
 from foreclick.progress import report_step
 from foreclick.results import Headline, Result, Value, format_value
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, tally
+from foreclick.tallies import LogLike, Tally, tally
 from foreclick.words import few, number_of, plural
 
 # A unit is bot-like with more records than so many medians, and than so many.

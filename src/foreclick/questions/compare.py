@@ -26,8 +26,7 @@ from foreclick.questions.answers import lift_words
 from foreclick.questions.evaluate import largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import local_tally
+from foreclick.tallies import LogLike, local_tally
 from foreclick.words import few
 
 PRODUCTION = "production"

@@ -52,8 +52,7 @@ from foreclick.questions.backtest import Backtest
 from foreclick.questions.verdicts import Evidence, Pair, judge_pairs
 from foreclick.results import format_value
 from foreclick.rules import Choice
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally
 
 _LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"

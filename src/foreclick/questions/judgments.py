@@ -25,8 +25,7 @@ from foreclick.options import verb
 from foreclick.progress import report_step
 from foreclick.question import check_columns
 from foreclick.results import Result
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import local_tally
+from foreclick.tallies import LogLike, local_tally
 
 _ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
 

@@ -45,8 +45,7 @@ from foreclick.questions.support import LATTICE, Support, support
 from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value
 from foreclick.rules import flag
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import Tally, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally
 
 TOP = 3  # so many contexts that gain, and so many that lose, are named
 _USUAL = {"missing": "error", "confidence": 0.95, "min_effect": 0.0}

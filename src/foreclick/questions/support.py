@@ -16,8 +16,7 @@ from foreclick.policies import Marginals, PolicyLike, as_policy
 from foreclick.question import Missing
 from foreclick.questions.evaluate import make_question
 from foreclick.results import Headline, Result, Value, format_value
-from foreclick.tallies import LogLike
-from foreclick.tallies.base import local_tally
+from foreclick.tallies import LogLike, local_tally
 from foreclick.words import number_of
 
 LATTICE = ("list", "prefix", "ip", "item")  # from the cells that are hardest to have seen
