@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from foreclick.batches.arrays import Bools, Floats, Ints, starts_of, sums
 from foreclick.batches.batch import EMPTY, Batch
 from foreclick.batches.candidate import Candidate
-from foreclick.batches.encode import Codebook, Codes
+from foreclick.batches.encode import Codebook, Codes, wide
 from foreclick.batches.source import Batches
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
@@ -163,36 +162,33 @@ def only_contexts(batches: Batches, taken: Sequence[Bools]) -> Batches:
         batches: the log.
         taken: Shape (X,) by batch: the contexts that take part.
     """
-    book = batches.codebook
+    book, number = batches.codebook, None
     if book.periods is not None:
         there = np.zeros(len(book.periods), dtype=np.bool_)
         for batch, contexts in zip(batches, taken, strict=True):
             there[batch.clusters["period"][contexts[batch.row_context]]] = True
-        book = Codebook(
-            {**book.columns, PERIOD: Codes(book.periods.values.filter(pa.array(there)))}
-        )
-    return Batches(batches.tally, source=_Taken(batches, taken, book, batches.rows))
+        periods = Codes(book.periods.values.filter(pa.array(there)))
+        book, number = Codebook({**book.columns, PERIOD: periods}), np.cumsum(there) - 1
+    return Batches(batches.tally, source=_Taken(batches, taken, book, batches.rows, number))
 
 
 @dataclass(eq=False)
 class _Taken:
-    """Batches without the contexts that were not taken."""
+    """Batches without the contexts that were not taken; periods may have other numbers."""
 
     batches: Batches
     taken: Sequence[Bools]
     codebook: Codebook
     rows: int
+    number: Ints | None = None
 
     def __iter__(self) -> Iterator[Batch]:
-        before, after = self.batches.codebook.periods, self.codebook.periods
         for batch, contexts in zip(self.batches, self.taken, strict=True):
             some = batch.among(contexts[batch.row_context])
-            if before is not None and after is not None and len(before) > len(after):
-                # Periods that are not there any more have no rows, and so any number.
-                there = pc.fill_null(pc.index_in(before.values, value_set=after.values), 0)
-                number = np.asarray(there, dtype=np.int32)
-                clusters = {**some.clusters, "period": number[some.clusters["period"]]}
-                counts = {**some.cluster_count, "period": len(after)}
+            if self.number is not None:
+                clusters = {**some.clusters, "period": self.number[some.clusters["period"]]}
+                count = wide(self.codebook.clusters("period"), len(some.n) * some.depth)
+                counts = {**some.cluster_count, "period": count}
                 some = replace(some, clusters=clusters, cluster_count=counts)
             if len(some.n):
                 yield some
