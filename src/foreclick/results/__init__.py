@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from foreclick.errors import optional
-from foreclick.results.formats import KINDS, Kind, Value, format_value, kind_of, span
+from foreclick.results.formats import KINDS, Kind, Value, format_value, span
 from foreclick.results.text import in_text, table_in_text
 from foreclick.secrets import masked
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from foreclick.rendering.files import Chart
 
 __all__ = ["KINDS", "Headline", "Kind", "Result", "TableView", "Value", "format_value", "span"]
-
-_FLOATS = (Kind.SIZE, Kind.VALUE, Kind.CHANGE, Kind.SHARE, Kind.LIFT, Kind.BOUND, Kind.FACT)
 
 _FORMULA = "=+-@＝＋－＠"
 _UNSEEN = "CZM"  # kinds of characters that a spreadsheet skips: control, zero-width, blank, marks
@@ -204,18 +202,15 @@ class Result:
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table; the types of our columns do not depend on the values."""
         arrow = optional("pyarrow", "pip install pyarrow")
-        types = {
-            Kind.TEXT: arrow.string(),
-            Kind.COUNT: arrow.int64(),
-            **dict.fromkeys(_FLOATS, arrow.float64()),
-        }
+        types = dict.fromkeys(Kind, arrow.float64())
+        types |= {Kind.TEXT: arrow.string(), Kind.COUNT: arrow.int64()}
         arrays = {}
         for name in self.columns:
-            kind, values = kind_of(name), self[name]
+            kind, values = KINDS.get(name), self[name]
             fractions = any(isinstance(v, float) and not v.is_integer() for v in values)
             if kind is Kind.COUNT and fractions:
                 kind = Kind.SIZE  # weighted records need not be whole
-            arrays[name] = arrow.array(values, types.get(kind))
+            arrays[name] = arrow.array(values, kind and types[kind])
         return arrow.table(arrays)
 
     def to_pandas(self) -> pd.DataFrame:

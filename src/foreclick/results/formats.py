@@ -67,15 +67,10 @@ def format_value(column: str, value: Value) -> str:
         return "yes" if value else "no"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    kind = kind_of(column)
+    kind = KINDS.get(column)
     if kind is None:
         return str(value) if isinstance(value, int) else _significant(value, "")
     return _FORMATS[kind](value)
-
-
-def kind_of(column: str) -> Kind | None:
-    """The declared kind of a column; None for a user's own."""
-    return KINDS.get(column)
 
 
 def span(column: str, low: Value, high: Value) -> str:

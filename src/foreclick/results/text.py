@@ -7,7 +7,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from foreclick.results.formats import Kind, format_value, kind_of
+from foreclick.results.formats import KINDS, Kind, format_value
 from foreclick.secrets import printable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def grid(lines: Sequence[Sequence[str]]) -> str:
 
 def side_of(result: Result, column: str) -> Side:
     """Numbers stand on the right, texts on the left."""
-    kind = kind_of(column)
+    kind = KINDS.get(column)
     if kind is not None:
         return "left" if kind is Kind.TEXT else "right"
     values = [value for value in result[column] if value is not None]

@@ -59,7 +59,14 @@ _RANKER_ERROR = 0.3
 #
 # All is done to an order of a context's whole pool of items, of which the first K are shown. A
 # change of the ranker and a variant of a list are then the same thing, a few swaps in the order,
-# and no list ever shows an item twice.
+# and no list ever shows an item twice. The numbers below were searched for `yandex_like`.
+
+_UNEVEN = 1.0  # the squared coefficient of variation over contexts of how often lists change
+_REVERTS, _NEW_ITEMS = 0.6, 0.11  # shares of changes that go back, or bring an item never in it
+_EVENT_DEPTH, _EVENT_REACH = 3.0, 1.5  # of changes, as `depth` and `reach` of variants
+_ZIPF = 0.7  # the exponent of the variants' weights
+_BASE_MASS = (0.23, 0.35)  # the least and largest probability of the base list itself
+_SWAPS = 2  # that make a variant, at most; each is made with an even chance, one surely
 
 Orders = NDArray[np.int16]
 
@@ -121,18 +128,10 @@ class Drifting:
         seed: another seed is another history.
         days: how many days are logged.
         events: changes of the base list a day, on average over contexts; at most one a day.
-        unevenness: the squared coefficient of variation of that rate over contexts (gamma).
-        reverts: the share of changes that go back to the list before.
-        new_items: the share of changes that bring an item that was never in the base list.
         variants: the fewest and most variants of a day (log-uniform).
-        zipf: the exponent of the variants' weights.
         fresh: the share of variants that are drawn anew each day; the others last.
-        base_mass: the least and largest probability of the base list itself.
-        swaps: how many swaps make a variant, at most; each is made with an even chance, one surely.
         depth: how steeply swaps prefer lower positions: position k has weight k^depth.
         reach: the mean distance of a swap.
-        event_depth: as `depth`, for changes of the base list.
-        event_reach: as `reach`, for changes of the base list.
     """
 
     contexts: int
@@ -141,18 +140,10 @@ class Drifting:
     seed: int = 0
     days: int = 27
     events: float = 0.2
-    unevenness: float = 1.0
-    reverts: float = 0.6
-    new_items: float = 0.11
     variants: tuple[int, int] = (3, 60)
-    zipf: float = 0.7
     fresh: float = 0.87
-    base_mass: tuple[float, float] = (0.23, 0.35)
-    swaps: int = 2
     depth: float = -1.0
     reach: float = 5.0
-    event_depth: float = 3.0
-    event_reach: float = 1.5
 
     def __post_init__(self) -> None:
         if self.positions >= self.items:
@@ -160,14 +151,11 @@ class Drifting:
                 f"a pool of {self.items} items leaves nothing to change in lists of "
                 f"{self.positions}. Give at least {self.positions + 1} items."
             )
-        shares = (self.reverts, self.new_items, self.reverts + self.new_items, self.fresh)
-        right = all(0 <= share <= 1 for share in (*shares, *self.base_mass))
-        right &= self.variants[0] <= self.variants[1] and self.events >= 0 < self.unevenness
-        sizes = (self.days, self.swaps, self.variants[0], self.reach, self.event_reach)
-        if not right or min(sizes) < 1:
+        right = 0 <= self.fresh <= 1 and self.events >= 0 and min(self.days, self.reach) >= 1
+        if not right or not 1 <= self.variants[0] <= self.variants[1]:
             raise SimulationError(
-                f"{self} is no drift: shares and masses are from 0 to 1, days, variants, swaps and "
-                "reaches at least 1, events at least 0 and unevenness above 0."
+                f"{self} is no drift: fresh is from 0 to 1, days, variants and reach at least 1, "
+                "and events at least 0."
             )
 
     def on(self, day: int) -> DayLists:
@@ -183,8 +171,8 @@ class Drifting:
         swaps[lasts] = self._lasting[contexts[lasts], number[lasts]]
         base = self.orders[:, day - 1]
         lists = _swapped(base[contexts], swaps)[:, : self.positions]
-        weights = variant * np.arange(1, many + 1) ** -self.zipf
-        base_mass = rng.uniform(*self.base_mass, self.contexts)
+        weights = variant * np.arange(1, many + 1) ** -_ZIPF
+        base_mass = rng.uniform(*_BASE_MASS, self.contexts)
         weights *= ((1 - base_mass) / weights.sum(axis=1))[:, None]
         return DayLists(
             np.concatenate([np.arange(self.contexts), contexts]),
@@ -196,21 +184,21 @@ class Drifting:
     def orders(self) -> Orders:
         """Shape (contexts, days, items): the order of the whole pool; its first K are shown."""
         rng, n = stream(self.seed, _PLACES), self.contexts
-        rates = self.events * rng.gamma(1 / self.unevenness, self.unevenness, n)
+        rates = self.events * rng.gamma(1 / _UNEVEN, _UNEVEN, n)
         now = np.tile(np.arange(self.items, dtype=np.int16), (n, 1))
         before, shown = now.copy(), now < self.positions
         orders = np.empty((n, self.days, self.items), dtype=np.int16)
         for day in range(self.days):
             kind = rng.random(n)
             # One change for each context, a swap with an item further down, or with a new one.
-            place, other = self._places(rng, n, self.event_depth, self.event_reach)
+            place, other = self._places(rng, n, _EVENT_DEPTH, _EVENT_REACH)
             unseen = ~np.take_along_axis(shown, now.astype(np.int64), axis=1)
             newcomer = np.argmax(unseen * rng.random(unseen.shape), axis=1)
-            new = (kind >= self.reverts) & (kind < self.reverts + self.new_items)
+            new = (kind >= _REVERTS) & (kind < _REVERTS + _NEW_ITEMS)
             other = np.where(new & unseen.any(axis=1), newcomer, other)
             changed = _swapped(now, np.stack([place, other], axis=1)[:, None].astype(np.int16))
             # Where there is nothing to go back to, two items change places.
-            back = (kind < self.reverts) & (before != now).any(axis=1)
+            back = (kind < _REVERTS) & (before != now).any(axis=1)
             after = np.where(back[:, None], before, changed)
             happens = (rng.random(n) < -np.expm1(-rates)) & (day > 0)
             before = np.where(happens[:, None], now, before)
@@ -221,7 +209,7 @@ class Drifting:
 
     def _swaps(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Orders:
         """Shape (…, swaps, 2): which places of the order change hands; twice the same is none."""
-        size = (*shape, self.swaps)
+        size = (*shape, _SWAPS)
         place, other = self._places(rng, size, self.depth, self.reach)
         made = rng.random(size) < 0.5
         made[..., 0] = True
