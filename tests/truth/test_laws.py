@@ -166,7 +166,7 @@ def test_the_library_obeys_the_propositions(theta, full):
     made = {
         f"{kind} {number}": World(kind, np.random.default_rng([number, *kind.encode()]), full=full)
         for kind in TRUE
-        for number in range(tries(12, 40))
+        for number in range(tries(6, 40))
     }
     records = [record for name, world in made.items() for record in world.records(name)]
     rows = fc.evaluate(

@@ -12,7 +12,6 @@ from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.question import Question
 from tests import drawn
-from tests.answers import clipped
 from tests.truth import firsts, oracle, spread
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
@@ -96,7 +95,6 @@ def test_lists_of_unequal_length_by_hand():
 # --- covariances are those of what the weight of each record moves --------------------------------
 
 
-MODELS = ("list", "prefix", "ip", "item", "pbm")
 STEP = 1e-5
 
 
@@ -115,14 +113,14 @@ class Log:
         self.days = rng.integers(0, 4, len(self.clicks))
         self.days[:4] = [0, 1, 2, 3]
 
-    def ask(self, metrics, clusters, models=MODELS, clips=math.inf):
+    def ask(self, metrics, clusters, models):
         """The estimates of these models."""
         table = drawn.log_table(self.clicks, day=self.days.tolist())
         table = table.append_column("revenue", [[list(r.clicks) for r in self.revenue]])
         log = fc.read_log(table, period="day", rewards={"revenue": "revenue"})
         question = Question(
             [fc.Lists(drawn.lists_table(self.candidate))],
-            parse_estimators(clipped(paper(models), clips)),
+            parse_estimators(paper(models)),
             parse_any(metrics),
             clusters=(clusters,),
             missing="production",
@@ -147,38 +145,25 @@ def weighed(records, weights):
     return [r._replace(weight=w) for r, w in zip(records, weights, strict=True)]
 
 
-def values_of(log, part, model, clip):
-    """The value and production of one metric, as functions of the weights of records."""
-    name, theta = part
-    records = log.clicks if name == "shown" else getattr(log, name)
-    if name == "shown":  # one cell a context, of which all is clicked
-        records = [r._replace(clicks=(1.0,) * len(r.items)) for r in records]
-        model, clip = "rcm", math.inf
+def values_of(log, theta, model):
+    """The value and production of first clicks, as functions of the weights of records."""
 
     def value(weights):
-        own = weighed(records, weights)
-        if name == "first":
-            return firsts.estimate(model, own, log.candidate, theta)
-        # Unknown contexts count as production.
-        there = oracle.frequencies(own) | log.candidate
-        return oracle.value(model, own, there, theta, clip)
+        return firsts.estimate(model, weighed(log.first, weights), log.candidate, theta)
 
-    return value, lambda weights: oracle.production(weighed(records, weights), theta)
+    return value, lambda weights: oracle.production(weighed(log.first, weights), theta)
 
 
 @pytest.mark.parametrize(("clusters", "seed"), [("record", 940), ("period", 943)])
 def test_a_product_of_hazards_moves_as_its_records_do(clusters, seed):
     thetas = {"success@3": firsts.success_at(3), "mrr@3": firsts.mrr_at(3)}
-    log, compared = Log(seed), 0
-    for found in log.ask(list(thetas), clusters):
-        if found.value is not None:
-            part = ("first", thetas[found.metric.name])
-            right = log.covariance(values_of(log, part, found.estimator, math.inf), clusters)
-            # The difference quotient is good to 1e-9 of a weight of up to 100.
-            shown = found.covariance - found.hidden
-            assert shown == pytest.approx(right, rel=1e-6, abs=1e-9), found.estimator
-            compared += found.estimator in firsts.SLOTS
-    assert compared
+    log = Log(seed)
+    for found in log.ask(list(thetas), clusters, firsts.SLOTS):
+        values = values_of(log, thetas[found.metric.name], found.estimator)
+        right = log.covariance(values, clusters)
+        # The difference quotient is good to 1e-9 of a weight of up to 100.
+        shown = found.covariance - found.hidden
+        assert shown == pytest.approx(right, rel=1e-6, abs=1e-9), found.estimator
 
 
 def test_what_small_cells_hide_is_shared_as_far_as_the_parts_of_a_ratio_move_together():
