@@ -198,14 +198,14 @@ def answered(refusals: Iterable[type[Exception]], ask: Callable[[], T]) -> T | N
     return found
 
 
-def refused(case: Case) -> Iterator[type[Exception]]:
-    """The errors that the rules of the documentation ask for."""
+def refused(case: Case, whole: Case | None = None) -> Iterator[type[Exception]]:
+    """The errors that the rules of the documentation ask for; `whole` has no contexts dropped."""
     logged, known = {row.context for row in case.rows}, set(case.candidate)
     unknown = case.missing == "error" and logged - known
     if unknown or not logged & known or (case.pi is not None and logged - set(case.pi)):
         yield PolicyError
     items = {item for row in case.rows for item in row.items}
-    lists = [set(a) for x in logged & known for a in case.candidate[x]]
+    lists = [set(a) for x, lists in (whole or case).candidate.items() if x in logged for a in lists]
     if any(lists) and not any(items & a for a in lists):
         yield PolicyError
     if case.kind == "Marginals" and {"list", "prefix"} & set(case.models):

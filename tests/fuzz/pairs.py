@@ -54,7 +54,7 @@ LEFT = 1e-7  # of a variance: what two-way covariances, which are rounded, leave
 def judge_baseline(case: Case) -> int:
     """How many pairs of a candidate and a baseline were compared."""
     rng = random.Random(case.seed)  # noqa: S311 - no secret
-    sides = [case, rival(case)]
+    wholes = sides = [case, rival(case)]
     if case.missing == "drop":  # contexts that either does not know are left out
         both = sides[0].candidate.keys() & sides[1].candidate.keys()
         sides = [
@@ -66,7 +66,9 @@ def judge_baseline(case: Case) -> int:
     a, b = policy_of(case), policy_of(rival(case))
     kinds = rng.choice(KINDS) if case.units else rng.choice(KINDS[:2])
     question = replace(question_of(case, metrics), clusters=kinds)
-    refusals = {kind for side in sides for kind in refused(side)}
+    refusals = {
+        kind for side, whole in zip(sides, wholes, strict=True) for kind in refused(side, whole)
+    }
     found = answered(refusals, lambda: estimate(tally, replace(question, candidates=[a, b])))
     if found is None:
         return 1

@@ -300,6 +300,8 @@ class CellErrors(NamedTuple):
             h = e / whole if whole > 0 else 0.0
             rest = max(whole - e, 0.0) / whole if whole > 0 else 1.0  # 1 − h, without rounding
             left = (credit[x, g, label] - rate * e) ** 2
+            if left < (1e-14 * rate * e) ** 2:  # the rounding of their difference
+                left = 0.0
             before = over[x]
             over[x] = (
                 before[0] + left - self.own[x][g] * h * rest,
