@@ -16,8 +16,8 @@ from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_priors, known_part, production_prior
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimators import Top
-from foreclick.learn.overlap import Alike
 from foreclick.learn.prior import Prior, Theta
+from foreclick.learn.words import Alike
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from tests.answers import close

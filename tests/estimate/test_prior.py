@@ -16,8 +16,8 @@ from foreclick.estimate.fitting import fit_priors, production_prior
 from foreclick.estimate.ladder import candidate_words, pairs_of
 from foreclick.estimate.prior import score_prior
 from foreclick.learn.above import stops
-from foreclick.learn.overlap import alike, below
 from foreclick.learn.prior import Prior, solved
+from foreclick.learn.words import alike, below
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from foreclick.simulate import shop

@@ -213,10 +213,9 @@ def refused(case: Case, whole: Case | None = None) -> Iterator[type[Exception]]:
     for model in case.models:
         if not _propensities_fit(case, model):
             yield ModelError
-        if model in firsts.SLOTS and any(measure.first for measure in case.measures):
-            whole = case.kind != "Marginals"
-            if case.logging or not whole or any(map(math.isfinite, case.clips)):
-                yield ModelError
+        unfit = case.logging or case.kind == "Marginals" or any(map(math.isfinite, case.clips))
+        if unfit and model in firsts.SLOTS and any(measure.first for measure in case.measures):
+            yield ModelError
 
 
 def _propensities_fit(case: Case, model: str) -> bool:

@@ -16,8 +16,8 @@ import numpy as np
 
 from foreclick.batches import Floats
 from foreclick.errors import PolicyError
-from foreclick.estimate.covariance import Covariance, root_of
-from foreclick.estimate.sums import Caps, ColumnSums, Part, Stratum, Unseen, along, whole_number
+from foreclick.estimate.columns import Caps, ColumnSums, Part, Stratum, Unseen, along, whole_number
+from foreclick.estimate.covariance import ENOUGH_PERIODS, Covariance, root_of
 from foreclick.learn.above import ALARM
 from foreclick.learn.prior import Prior
 from foreclick.logs import Shape
@@ -28,9 +28,6 @@ from foreclick.words import examples, number_of
 
 if TYPE_CHECKING:
     from foreclick.estimate.work import BatchResult, Strata
-
-ENOUGH_PERIODS = 5
-"""In so many periods a cell must have been seen for its click rate to be more than theirs."""
 
 _LEAST = 1e-150  # of what something is divided by: its square is a number
 

@@ -44,9 +44,8 @@ from foreclick.learn.above import (
     stops,
     upper_strengths,
 )
-from foreclick.learn.overlap import alike
 from foreclick.learn.prior import RIDGE, Earlier, Pairs, Prior, Theta, inverse_of, solved, strengths
-from foreclick.learn.words import expected_rates, production_expects
+from foreclick.learn.words import alike, expected_rates, production_expects
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel

@@ -50,10 +50,9 @@ from foreclick.estimate.ladder import (
     used_words_of,
 )
 from foreclick.estimate.worth import SlotWorths
-from foreclick.learn.overlap import below
 from foreclick.learn.prior import Pairs, Prior, Rates, rates
 from foreclick.learn.shrinkage import FEWEST, borrowed, leverage_factor, readers, stop_slope
-from foreclick.learn.words import Words, by_row, expected_rates, powers, production_words
+from foreclick.learn.words import Words, below, by_row, expected_rates, powers, production_words
 from foreclick.question import Target
 
 NEW_SD = 0.2

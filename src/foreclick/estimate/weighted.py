@@ -38,7 +38,7 @@ from foreclick.estimate.cells import (
     other_mass,
     side_by_side,
 )
-from foreclick.estimate.columns import Scored, View, influence
+from foreclick.estimate.columns import Row, Scored, View, influence
 from foreclick.policies import Observed
 from foreclick.question import Target
 
@@ -490,3 +490,37 @@ def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
         np.broadcast_to(np.where(several, 0.0, ratio(nn, sizes)), varied.shape),
     ]
     return np.stack(each)
+
+
+# --- where the log does not cover a candidate -----------------------------------------------------
+
+
+def least_covered(w: WeighedCells, view: View, top: int) -> dict[Target, list[Row]]:
+    """By target, the contexts of a batch with most of the first candidate's uncovered exposure.
+
+    A row has `context`, `records`, `covered`, and `uncovered`, how much exposure that is.
+    """
+    batch, rows = view.batch, {}
+    for a, target in enumerate(w.targets):
+        mass, logged = w.records * w.wanted[a, 0], w.logged[a] > 0
+        covered, uncovered = (
+            sums(w.cells.context, np.where(logged == seen, mass, 0.0), batch.context_count)
+            for seen in (True, False)
+        )
+        order = np.argsort(-uncovered.astype(np.float32), kind="stable")[:top]
+        rows[target] = [
+            {
+                "context": batch.contexts[int(x)].as_py(),
+                "records": float(batch.context_n[x]),
+                "covered": float(covered[x] / (covered[x] + uncovered[x])),
+                "uncovered": float(uncovered[x]),
+            }
+            for x in order
+            if np.float32(uncovered[x]) > 0
+        ]
+    return rows
+
+
+def most_uncovered(rows: list[Row], top: int) -> list[Row]:
+    """The first of several rows; numbers that are equal but for rounding are equal."""
+    return sorted(rows, key=lambda row: -float(np.float32(row["uncovered"])))[:top]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -25,14 +24,24 @@ from foreclick.batches import (
 )
 from foreclick.batches.encode import Codes
 from foreclick.estimate.cells import group_sums, reward_counts, row_credit
-from foreclick.estimate.columns import Scored, Totals, View
-from foreclick.estimate.covariance import BOTH
+from foreclick.estimate.columns import Row, Scored, Totals, View
+from foreclick.estimate.covariance import (
+    add_hidden,
+    cluster_kinds,
+    clusters_of_rows,
+    entries_of,
+)
 from foreclick.estimate.estimates import Estimates
 from foreclick.estimate.fitting import fit_ladders, known_part
-from foreclick.estimate.hidden import add_hidden, cluster_kinds, entries_of
 from foreclick.estimate.prior import prior_worth, score_prior
-from foreclick.estimate.sums import Row, least_covered, most_uncovered
-from foreclick.estimate.weighted import list_worth, sampled_errors, score_weighted, weigh
+from foreclick.estimate.weighted import (
+    least_covered,
+    list_worth,
+    most_uncovered,
+    sampled_errors,
+    score_weighted,
+    weigh,
+)
 from foreclick.learn.prior import Prior
 from foreclick.logs import CONTEXT, Shape
 from foreclick.policies import Observed, Policy
@@ -418,21 +427,6 @@ class BatchWork:
                     batch.cache[key] = each
                 each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
                 totals.more((kind, number), strata.ended(each))
-
-
-def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints, int]]:
-    """Kinds of clusters: name, the cluster of each row, and how many there are.
-
-    Where periods and units count both, a bucket of users in a period is a cluster too.
-    """
-    kinds_of_clusters: list[tuple[str, Ints, int]] = [
-        (str(kind), batch.clusters[kind].astype(np.int64), batch.cluster_count[kind])
-        for kind in cluster_kinds(kinds)
-    ]
-    if len(kinds_of_clusters) > 1:
-        (_, period, periods), (_, unit, units) = kinds_of_clusters
-        kinds_of_clusters.append((BOTH, period * units + unit, periods * units))
-    return kinds_of_clusters
 
 
 def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:

@@ -33,9 +33,8 @@ import numpy as np
 
 from foreclick.batches import Batch, Bools, Floats, Ints, sums, text_draws
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.learn.overlap import Alike
 from foreclick.learn.shrinkage import readers
-from foreclick.learn.words import Seen, Words, by_row, expected_rates, production_expects
+from foreclick.learn.words import Alike, Seen, Words, by_row, expected_rates, production_expects
 from foreclick.policies.base import PolicyTable
 
 RIDGE = 1.0

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
+from foreclick.estimate.covariance import ENOUGH_PERIODS
+from foreclick.estimate.estimates import Estimate
 from foreclick.estimate.work import estimate
 from foreclick.estimators import MEANINGS, EstimatorLike, Ladder, parse_estimators
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics

@@ -34,8 +34,9 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.batches import Floats
-from foreclick.estimate.estimates import ENOUGH_PERIODS, Estimate
-from foreclick.estimate.sums import Unseen
+from foreclick.estimate.columns import Unseen
+from foreclick.estimate.covariance import ENOUGH_PERIODS
+from foreclick.estimate.estimates import Estimate
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.results import format_value, span
 from foreclick.words import about
