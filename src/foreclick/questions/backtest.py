@@ -232,10 +232,8 @@ def backtest_by(
         )
     still = {e.target.metric: e for e in results.errors if e.target.model.name == _STEADY}
     errors = results.errors[: len(results.errors) - len(steady) * len(wanted)]
-    by_newness = {
-        (e.target.model.name, e.target.metric.name, e.target.clip): _newness(e, results)
-        for e in errors
-    }
+    curves = [_newness(e, results) for e in errors]
+    names = [(e.target.model.name, e.target.metric.name, e.target.clip) for e in errors]
     rows = [
         _measures(e, results)
         | {
@@ -246,7 +244,7 @@ def backtest_by(
             "records": float(results.records.sum()),
         }
         | _changes(e.error, still[e.target.metric].error, results)
-        for e, curve in zip(errors, by_newness.values(), strict=True)
+        for e, curve in zip(errors, curves, strict=True)
     ]
     detail = [
         _measures(e, results, i, period=label)
@@ -267,7 +265,7 @@ def backtest_by(
         tuple(rows[0]),
         tuple(notes),
         periods=Result(tuple(detail), tuple(detail[0])),
-        by_newness=by_newness,
+        by_newness=dict(zip(names, curves, strict=True)),
     )
 
 
