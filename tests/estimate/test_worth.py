@@ -205,9 +205,9 @@ def test_a_click_may_be_worth_more_at_lower_positions():
     more = np.arange(1, kind.positions + 1) ** 0.5
     paid = [[r * m for r, m in zip(each, more)] for each in found_shop.log["revenue"].to_pylist()]  # noqa: B905
     log = read(found_shop, "revenue", paid)
-    earned = {name: each * more for name, each in found_shop.earned.items()}
+    expected = {key: each * more for key, each in found_shop.expected.items()}
     for name in found_shop.candidates:
-        truth = found_shop._replace(earned=earned).lift(name, "revenue@3")
+        truth = found_shop._replace(expected=expected).lift(name, "revenue@3")
         candidate = ranking(found_shop, name)
         (row,) = fc.evaluate(log, candidate, metrics="revenue@3", estimators="ladder").to_dicts()
         assert row["lift_low"] < truth < row["lift_high"], name

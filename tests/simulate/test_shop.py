@@ -53,11 +53,11 @@ def test_the_truth_is_that_of_every_outcome(users: str, monkeypatch):
         ]
         return np.mean(found, axis=0)
 
-    np.testing.assert_allclose(drawn.expected["production"], mean(items), rtol=1e-12)
+    np.testing.assert_allclose(drawn.expected["production", "clicks"], mean(items), rtol=1e-12)
     for name, table in drawn.candidates.items():
         lists = np.array(table["items"].to_pylist())[query]
-        np.testing.assert_allclose(drawn.expected[name], mean(lists), rtol=1e-12)
-    better, own = (drawn.expected[name] for name in ("better", "production"))
+        np.testing.assert_allclose(drawn.expected[name, "clicks"], mean(lists), rtol=1e-12)
+    better, own = (drawn.expected[name, "clicks"] for name in ("better", "production"))
     assert drawn.lift("better", "clicks@2") == pytest.approx(better[:2].sum() / own[:2].sum() - 1)
     assert drawn.lift("better", "dcg@10") == pytest.approx(
         better @ (1, np.log(2) / np.log(3), 0.5) / (own @ (1, np.log(2) / np.log(3), 0.5)) - 1
@@ -68,7 +68,9 @@ def test_the_truth_is_that_of_every_outcome(users: str, monkeypatch):
 def test_clicks_are_as_frequent_as_expected(users: str):
     drawn = draw(replace(TINY, records=40_000, users=users, days=28, taste=0.3), seed=3)
     clicks = arrays(drawn)[2]
-    np.testing.assert_allclose(clicks.mean(axis=0), drawn.expected["production"], rtol=0.08)
+    np.testing.assert_allclose(
+        clicks.mean(axis=0), drawn.expected["production", "clicks"], rtol=0.08
+    )
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -131,5 +133,5 @@ class TestABTest:
         tested = table[table.day > 0]
         for name, some in tested.groupby("variant"):
             counted = np.stack(some.clicks).mean(axis=0)
-            assert counted == pytest.approx(drawn.expected[name], abs=0.03)
+            assert counted == pytest.approx(drawn.expected[name, "clicks"], abs=0.03)
         assert drawn.lift("treatment", "clicks@3", "control") < 0

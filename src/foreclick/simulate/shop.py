@@ -165,26 +165,24 @@ class ShopLog(NamedTuple):
         log: columns query, day, user, items and clicks, of an A/B test variant, which is null
             before it, and of a shop with prices orders and revenue; records in the order of days.
         candidates: by name, a table of query and items, for every query that occurs.
-        expected: by name, shape (K,): the mean of the true click probabilities at each position,
-            over all records; "production" is what its users were shown. "control" and "treatment"
-            are what all users of the A/B test's days would be shown. Moods of days and tastes of
-            users are 1.
-        earned: the same of orders and revenue, by name and reward.
+        expected: by name and reward (clicks; of a shop with prices also orders and revenue), shape
+            (K,): its true mean at each position, over all records. "production" is what its users
+            were shown. "control" and "treatment" are what all users of the A/B test's days would be
+            shown. Moods of days and tastes of users are 1.
     """
 
     log: pa.Table
     candidates: dict[str, pa.Table]
-    expected: dict[str, Floats]
-    earned: dict[tuple[str, str], Floats]
+    expected: dict[tuple[str, str], Floats]
 
     def lift(self, candidate: str, metric: str | Metric, against: str = "production") -> float:
         """The true lift V(h) / V(production) − 1, for a weighted sum of a reward by position."""
         metric = Metric(metric)
-        known = {(name, CLICKS): each for name, each in self.expected.items()} | self.earned
-        if (candidate, metric.reward) not in known:
+        if (candidate, metric.reward) not in self.expected:
             raise MetricError(f"metric {str(metric)!r}: lifts are known of rewards by position.")
-        theta = np.array(metric.theta)[: len(self.expected[candidate])]
-        value, shown = (known[name, metric.reward][: len(theta)] for name in (candidate, against))
+        value, shown = (self.expected[name, metric.reward] for name in (candidate, against))
+        theta = np.array(metric.theta)[: len(value)]
+        value, shown = value[: len(theta)], shown[: len(theta)]
         return float(theta @ value / (theta @ shown) - 1)
 
 
@@ -245,9 +243,16 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
     leaked = counts[0]  # as "leaky" knows them
     shown = np.empty((shop.records, shop.positions), np.int64)
     clicks = np.empty(shown.shape, np.int8)
-    expected = {name: np.zeros(shop.positions) for name in ("production", *ARMS)}
-    earned = {(name, r): np.zeros(shop.positions) for r in goods.wares for name in expected}
-    every = np.arange(len(traffic))
+    every, earns = np.arange(len(traffic)), {CLICKS: np.ones(goods.known.shape)} | goods.wares
+    shows = ("production", *ARMS)
+    expected = {(name, reward): np.zeros(shop.positions) for reward in earns for name in shows}
+
+    def earned(top: Integers, requests: Integers | Floats) -> dict[str, Floats]:
+        """By reward, shape (K,): what requests of each query are expected to earn."""
+        rates = world.clicks(every, top)
+        at_slots = {reward: np.take_along_axis(each, top, 1) for reward, each in earns.items()}
+        return {reward: requests @ (rates * each) for reward, each in at_slots.items()}
+
     for today in range(shop.days):
         testing = rival is not None and today >= shop.start
         scores = [models[today * len(models) // shop.days]]
@@ -264,13 +269,10 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
                 score += shop.feedback * np.log((clicked + 2) / (0.1 * examined + 2))
             score = np.where(goods.alien & (name == ARMS[0]), -np.inf, score)
             tops.append(_top(score, shop.positions))
-            rates = world.clicks(every, tops[-1])
             tested = testing / (day >= shop.start).sum()
-            for into, per in ((name, tested), ("production", (name == ARMS[0]) / shop.records)):
-                expected[into] += requests @ rates * per
-                for reward, value in goods.wares.items():
-                    there = np.take_along_axis(value, tops[-1], 1)
-                    earned[into, reward] += requests @ (rates * there) * per
+            for reward, each in earned(tops[-1], requests).items():
+                expected[name, reward] += each * tested
+                expected["production", reward] += each * ((name == ARMS[0]) / shop.records)
         lists = np.stack(tops)[arm[rows], queries]
         shown[rows] = goods.items[queries[:, None], lists]
         clicks[rows] = world.sample(queries, lists, reading, effect[rows])
@@ -293,11 +295,8 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         top = _top(score, shop.positions)
         items = list_column(np.take_along_axis(goods.items, top, 1))
         candidates[name] = pa.table({"query": every, "items": items})
-        rates = world.clicks(every, top)
-        expected[name] = traffic @ rates / shop.records
-        for reward, value in goods.wares.items():
-            there = np.take_along_axis(value, top, 1)
-            earned[name, reward] = traffic @ (rates * there) / shop.records
+        for reward, each in earned(top, traffic).items():
+            expected[name, reward] = each / shop.records
     columns: dict[str, Any] = {"query": query, "day": day, "user": user}
     if rival is not None:
         columns["variant"] = pa.array(np.array(ARMS)[arm], mask=day < shop.start)
@@ -310,7 +309,7 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         bought = clicks * (stream(seed, _WARES, 1).random(shown.shape) < chance)
         columns["orders"] = list_column(bought)
         columns["revenue"] = list_column(bought * value / chance)
-    return ShopLog(pa.table(columns), candidates, expected, earned)
+    return ShopLog(pa.table(columns), candidates, expected)
 
 
 def draw_tests(
