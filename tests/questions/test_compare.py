@@ -75,13 +75,17 @@ def test_a_candidate_never_shown_is_not_judged(compared):
 
 
 def test_candidates_that_know_the_clicks_are_not_judged(log, monkeypatch):
-    best = ranking(range(CONTEXTS))
+    best, other = ranking(range(CONTEXTS)), ranking(range(CONTEXTS // 2))
     asked: Any = {"metrics": "clicks@4", "estimators": "ladder"}
     assert fc.compare(log, {"best": best}, **asked)["verdict"] != ["cannot tell"]
-    monkeypatch.setattr("foreclick.estimate.estimates.Estimates.leaking", 6.0)
-    found = fc.compare(log, {"best": best}, **asked)
-    assert found["verdict"] == fc.evaluate(log, best, **asked)["verdict"] == ["cannot tell"]
-    assert "trained on these clicks" in found.notes[-1]
+    alone = fc.compare(log, {"best": best, "other": other}, **asked)
+    monkeypatch.setattr("foreclick.estimate.fitting.leaks", lambda *_: np.array([6.0, 0.0]))
+    found = fc.compare(log, {"best": best, "other": other}, **asked)
+    verdicts = {row["candidate"] + row["against"]: row["verdict"] for row in found}
+    assert verdicts["bestproduction"] == verdicts["bestother"] == "cannot tell"
+    assert row_of(found, "other", "production") == row_of(alone, "other", "production")
+    assert fc.evaluate(log, best, **asked)["verdict"] == ["cannot tell"]
+    assert found.notes[-1].startswith("best seems to have been trained")
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,13 @@ class Estimate:
         return self.parts[0].rungs is not None
 
     @property
+    def leaking(self) -> float:
+        """Z of the candidate's knowing the log's clicks, by a ladder; 0 below what chance makes."""
+        priors = self.estimates.priors if self.ladder else ()
+        most = max((each.leaking[self.candidate] for each in priors if each.leaking), default=0.0)
+        return most if most > ALARM else 0.0
+
+    @property
     def sighted(self) -> bool:
         """Whether to the estimator it matters which items are shown."""
         return any(part.target.model.sees_items for part in self.parts)
@@ -291,12 +298,6 @@ class Estimates(Covariance):
             for a, target in enumerate(targets)
         }
         self._refuse_missing()
-
-    @property
-    def leaking(self) -> float:
-        """Z of a candidate's knowing the log's clicks; 0 below what chance makes."""
-        most = max((prior.leaking for prior in self.priors), default=0.0)
-        return most if most > ALARM else 0.0
 
     def production_column(self, metric: Metric) -> int:
         """The column of production's mean of a metric."""

@@ -193,9 +193,6 @@ def _with_candidates(
         moved = moved - np.sum([part.score(theta) for part in parts], axis=0)
         by_stopping = inverse @ moved / STEP
     shown = np.asarray(sum(overlap(view) for view in views))
-    leaking = 0.0
-    if base.dated:
-        leaking = leaks(parts, [word[distinct] for word in words], theta)
     return replace(
         base,
         theta=theta,
@@ -204,7 +201,7 @@ def _with_candidates(
         by_stopping=by_stopping,
         alike=tuple(alike(*shown[:, j], same_retrieval=ladder.same_retrieval) for j in range(c)),
         bare=tuple(_bare(parts, theta, words, j) for j in range(c)),
-        leaking=leaking,
+        leaking=tuple(leaks(parts, words, theta).tolist()) if base.dated else (),
     )
 
 

@@ -317,22 +317,22 @@ def reacts(parts: Sequence[Pairs], theta: Theta) -> float:
 # --- candidates that have seen the clicks ---------------------------------------------------------
 
 
-def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta) -> float:
-    """By how many standard errors a candidate predicts early clicks better than later ones.
+def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta) -> Floats:
+    """Shape (C,): by how many standard errors candidates predict early clicks better than later.
 
     Of each pair, clicks before a day are held against those after it, as its exposure would share
     them out. If the candidate was trained on the early ones, it places high what was lucky then.
-    The largest of two days, and of all candidates.
+    The larger of two days.
 
     Args:
         parts: the pairs of each batch.
         words: Shape (C, P, 2) by batch: the candidates'.
         theta: the prior.
     """
-    return max(_leaks(parts, words, theta, share) for share in (0.5, 0.75))
+    return np.maximum(*(_leaks(parts, words, theta, share) for share in (0.5, 0.75)))
 
 
-def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share: float) -> float:
+def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share: float) -> Floats:
     columns, over, weights, before = [], [], [], 0
     contexts: list[Ints] = []
     for part, word in zip(parts, words, strict=True):
@@ -359,4 +359,4 @@ def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share:
     # What the candidates say that production does not.
     slope = np.linalg.lstsq(root * x[:, :3], root * x[:, 3:], rcond=None)[0]
     own = x[:, 3:] - x[:, :3] @ slope
-    return max(_surprise(sums(context, each * d, before)) for each in own.T)
+    return np.array([_surprise(sums(context, each * d, before)) for each in own.T])

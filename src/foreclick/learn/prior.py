@@ -535,7 +535,7 @@ class Prior:
     worth: Any = None
     base: Theta | None = None
     reacting: float = 0.0
-    leaking: float = 0.0
+    leaking: tuple[float, ...] = ()
 
     @property
     def top(self) -> str:

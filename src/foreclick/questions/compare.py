@@ -172,11 +172,12 @@ def compare(
             notes.append(
                 f"{verdicts.DISAGREE.capitalize()} on {few(disputed)}. {verdicts.NEXT_BACKTEST}"
             )
-    if estimates.leaking and any(one.ladder for one in answers.values()):
+    if trained := [name for name, one in answers.items() if one.leaking]:
+        z = max(answers[name].leaking for name in trained)
         notes.append(
-            "A candidate seems to have been trained on these clicks, for it predicts early ones "
-            f"better than later ones (z = {estimates.leaking:.0f}). Next: evaluate each of them, "
-            "and say until when it was trained, trained_until=…."
+            f"{few(trained)} {'seems' if len(trained) == 1 else 'seem'} to have been trained on "
+            f"these clicks: early ones are predicted better than later ones (z = {z:.0f}). Next: "
+            "evaluate it by trained_until=…, the last period of its training."
         )
     if unseen := [name for name, one in answers.items() if one.value is None]:
         notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")

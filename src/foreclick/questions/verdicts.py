@@ -245,7 +245,7 @@ def evidence_for(
         assumes=not one.ladder,
         varies=production if simple else None,
         sighted=one.sighted,
-        leaking=one.estimates.leaking if one.ladder else 0.0,
+        leaking=max(one.leaking, 0.0 if pair.baseline is None else pair.baseline.leaking),
         **rest,
     )
 
