@@ -97,12 +97,6 @@ def _often(simulation: Simulation, context: int) -> Integers:
     return np.array(sorted(mass, key=lambda shown: -mass[shown])[:OFTEN], dtype=np.int64)
 
 
-def unseen() -> fc.Lists:
-    """Items that production never shows."""
-    lists = np.tile(np.arange(SHOWN, SHOWN + HIDDEN), (CONTEXTS, 1))
-    return policy_of(lists, np.ones(CONTEXTS), np.arange(CONTEXTS))
-
-
 def mixture(one: Integers, other: Integers, share: float = 1.0) -> fc.Lists:
     """In every context one list with that probability, and the other with the rest."""
     if not 0 <= share <= 1:

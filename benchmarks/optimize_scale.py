@@ -68,11 +68,12 @@ def main() -> None:
         engine = laptop(memory_limit=arguments.memory)
         start = time.perf_counter()
         log = fc.read_log(
-            engine.read_parquet([str(path)]),
+            str(path),
             items=[f"item_{k + 1}" for k in range(POSITIONS)],
             clicks=[f"clicks_{k + 1}" for k in range(POSITIONS)],
             count="n",
             unit="user",
+            engine=engine,
         )
         tally = fc.tally(log)
         rows = tally.row_count()

@@ -145,7 +145,7 @@ def main() -> None:
         together = together + each[0]
     if options.output:
         together.save(options.output)
-    print(f"\n{together.headline.title}\n", *together.headline.said, sep="\n")
+    print(f"\n{together.headline.title}\n", *together.headline.sentences, sep="\n")
     print(f"\n{together.summary.table}")
 
 

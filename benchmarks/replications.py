@@ -212,9 +212,9 @@ def own_contexts(replication: Integers, contexts: Integers) -> Integers:
 def in_each(policy: fc.Lists, replications: Iterable[int]) -> fc.Lists:
     """A policy that shows in the contexts of every replication what it shows in its own."""
     table, each = policy.table, np.array(list(replications))
-    own = own_contexts(np.repeat(each, table.num_rows), np.tile(table["context"], len(each)))
+    at = next(i for i, name in enumerate(table.column_names) if name in ("context", "query"))
+    own = own_contexts(np.repeat(each, table.num_rows), np.tile(table[at], len(each)))
     lists = pa.concat_tables([table] * len(each))
-    at = table.column_names.index("context")
     return fc.Lists(lists.set_column(at, "context", pa.array(own)))
 
 

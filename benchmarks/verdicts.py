@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import foreclick as fc
-from benchmarks.candidates import drifting, of_known_value, steady, swapping, twins, unseen
+from benchmarks.candidates import drifting, of_known_value, steady, swapping, twins
 from benchmarks.replications import BY, ESTIMATORS, HOLDS, METRIC, in_each, packed
 from foreclick import inference
 from foreclick.estimate.work import estimate
@@ -142,13 +142,6 @@ def unequal(name: str, seed: int, logs: int) -> Iterator[Said]:
     made = of_known_value(simulation)
     candidates = {kind: made[kind] for kind in ("best", "worst")}
     yield from judged(Setting("unequal", name, "steady", SHOCKS[1]), simulation, candidates, logs)
-
-
-def without_overlap(name: str, seed: int, logs: int) -> Iterator[Said]:
-    """A candidate of which nothing was ever shown."""
-    simulation = steady(name, seed)
-    candidates = {"unseen": unseen()}
-    yield from judged(Setting("unseen", name, "steady", SHOCKS[1]), simulation, candidates, logs)
 
 
 def judged(
@@ -322,7 +315,7 @@ def _summed(
 def main() -> None:
     """Run the parts that are asked for, and print their tables as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parts = ("pairs", "equal", "unequal", "unseen", "compare")
+    parts = ("pairs", "equal", "unequal", "compare")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--worlds", nargs="+", choices=list(HOLDS), default=list(HOLDS))
     parser.add_argument("--seed", type=int, default=1)
@@ -348,8 +341,6 @@ def run(options: argparse.Namespace) -> Iterator[Said | Paired | Compared]:
             yield from equal(name, options.seed, options.logs)
         if "unequal" in options.parts:
             yield from unequal(name, options.seed, options.few)
-        if "unseen" in options.parts:
-            yield from without_overlap(name, options.seed, options.few)
         if "compare" in options.parts:
             yield from compared(name, options.seed, options.few // 2)
     if "pairs" in options.parts:

@@ -20,24 +20,11 @@ import sys
 from functools import partial
 from multiprocessing import get_context
 
-from tests.fuzz import others
 from tests.fuzz.engines import ENGINES, difference, started
-from tests.metamorphic import judge
+from tests.fuzz.others import LOGS, MORE, compared
 
 SEEDS = 100
 """Logs from one report to the next."""
-
-
-LOGS = {"changes": judge.compared, "tiny": judge.contradictions}
-"""What is asked of other logs than those with an oracle."""
-
-
-def compared(seed: int, only: str | None = None) -> tuple[int, int, str]:
-    """The seed, how many answers of its log were compared, and what is wrong."""
-    if only not in LOGS:
-        return others.compared(seed, only)
-    count, wrong = LOGS[only](seed)
-    return seed, count, "\n".join(wrong)
 
 
 def main() -> int:
@@ -47,7 +34,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--cases", type=int, default=100_000, help="stop after so many answers")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--only", choices=[*others.MORE, *LOGS], help="ask only this")
+    parser.add_argument("--only", choices=[*MORE, *LOGS], help="ask only this")
     parser.add_argument("--engine", choices=ENGINES, help="tally logs there instead")
     asked = parser.parse_args()
     if asked.engine is not None:

@@ -43,10 +43,14 @@ from tests.fuzz.judge import (
 )
 from tests.fuzz.pairs import judge_baseline, judge_compare
 from tests.fuzz.ratios import judge_ratios
+from tests.metamorphic import judge as changes
 from tests.truth import firsts, oracle, protocol
 from tests.truth import ladder as rungs
 from tests.truth.oracle import Record
 from tests.truth.protocol import Dated
+
+LOGS = {"changes": changes.compared, "tiny": changes.contradictions}
+"""What is asked of other logs than those with an oracle."""
 
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)
 
@@ -56,8 +60,11 @@ def compared(seed: int, only: str | None = None) -> tuple[int, int, str]:
 
     Args:
         seed: the number of the log.
-        only: one of `MORE`; None: the usual, and one of those in turn.
+        only: one of `MORE` or `LOGS`; None: the usual, and one of `MORE` in turn.
     """
+    if only in LOGS:
+        count, wrong = LOGS[only](seed)
+        return seed, count, "\n".join(wrong)
     case = draw(seed)
     try:
         with warnings.catch_warnings():
