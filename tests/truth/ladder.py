@@ -30,7 +30,7 @@ from tests.truth.oracle import Policy, Record
 
 FINE = {"list": ("list", "prefix"), "ip": ()}
 LEVEL = ("level",)
-LEVELS = 30
+LEVELS = 3000
 NORMAL = NormalDist()
 Lists = Mapping[tuple[Any, ...], float]
 
@@ -152,7 +152,9 @@ class Truth:
         for _ in range(LEVELS):
             lean = {i: 1 / (1 + n[i] * m[i] * level / base.a) for i in n}
             due = sum(lean[i] * n[i] * m[i] for i in n)
-            level = (sum(lean[i] * c[i] for i in n) + base.t) / (due + base.t)
+            before, level = level, (sum(lean[i] * c[i] for i in n) + base.t) / (due + base.t)
+            if math.isclose(before, level, rel_tol=1e-13):
+                break
         return {i: (c[i] + base.a) / (n[i] + base.a / (m[i] * level)) for i in n}
 
     def solve(self, records: Sequence[Record], shown: Lists) -> Solved:
@@ -169,7 +171,9 @@ class Truth:
         level, solved = 1.0, None
         for _ in range(LEVELS):
             solved = self._fitted(records, {}, m, level, stops, None)
-            level = solved.rate[LEVEL]
+            before, level = level, solved.rate[LEVEL]
+            if math.isclose(before, level, rel_tol=1e-13):
+                break
         rates = self._fitted(records, {}, m, level, stops, level).rate
         alpha = {i: rates.get(("item", i), m[i] * level) for i in items}
         return self._fitted(records, shown, m, level, stops, level, alpha)
@@ -186,7 +190,9 @@ class Truth:
         m = {i: self.expected(self.word(lists, i), (0.0, 0.0)) for i in items}
         level = 1.0
         for _ in range(LEVELS):
-            level = self._fitted(whole, {}, m, level, stops, None).rate[LEVEL]
+            before, level = level, self._fitted(whole, {}, m, level, stops, None).rate[LEVEL]
+            if math.isclose(before, level, rel_tol=1e-13):
+                break
         own = self._fitted(others, {}, m, level, stops, None).rate[LEVEL]
         return self._fitted(others, shown, m, level, stops, own, stops).rate
 

@@ -34,7 +34,15 @@ import numpy as np
 from foreclick.batches import Batch, Bools, Floats, Ints, sums, text_draws
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.learn.shrinkage import readers
-from foreclick.learn.words import Alike, Seen, Words, by_row, expected_rates, production_expects
+from foreclick.learn.words import (
+    CALM,
+    Alike,
+    Seen,
+    Words,
+    by_row,
+    expected_rates,
+    production_expects,
+)
 from foreclick.policies.base import PolicyTable
 
 RIDGE = 1.0
@@ -321,8 +329,9 @@ class Theta:
     def moved(self, step: Floats) -> Theta:
         """With β and log p a step further."""
         f = len(self.beta)
-        p = self.p * np.exp(np.append(0.0, step[f:]))
-        return replace(self, beta=self.beta + step[:f], p=p)
+        p, beta = self.p * np.exp(np.append(0.0, step[f:])), self.beta + step[:f]
+        beta[0] = np.clip(beta[0], *CALM)  # beyond them it moves no rate
+        return replace(self, beta=beta, p=p)
 
 
 class Earlier(NamedTuple):
