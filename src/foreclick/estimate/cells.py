@@ -343,9 +343,11 @@ class Cells:
         return self.along(target.theta) if self.filled is None else np.ones(len(self.slot))
 
 
-def cells_of(policies: Candidate, model: ClickModel, end: int) -> Cells:
-    """The cells of candidates by a click model, down to position `end`."""
-    end = min(end, policies.depth)
+def cells_of(policies: Candidate, targets: list[Target], *, whole: bool = False) -> Cells:
+    """The cells of candidates for targets of one group, as deep as their metrics, or whole."""
+    model, end = targets[0].model, policies.depth
+    if not whole:
+        end = min(max(target.metric.depth for target in targets), end)
     if model.cell == "list":
         return _list_cells(policies, end)
     if model.cell == "prefix":

@@ -363,7 +363,7 @@ def _stopping(
     fit: Prior, batches: Iterable[Batch], few: list[Pairs], slots: list[RowSlots], *, given: bool
 ) -> Prior:
     """κ, learnt twice, then with rates that allow for it; none if it predicts clicks no better."""
-    at_first, parts_at_first = fit, few
+    at_first = fit
     kappa, se = learnt_stopping(few, slots, fit.theta, 0.3)
     for _ in range(2):
         if kappa < 2 * se or kappa < LEAST_STOPPING:
@@ -371,11 +371,10 @@ def _stopping(
         fit = replace(fit, stopping=kappa)
         theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given, close=1e-4)
         fit = replace(fit, theta=theta)
-        few = _parts(batches, fit, fit.few)
-        kappa, se = learnt_stopping(few, slots, theta, kappa)
+        kappa, se = learnt_stopping(_parts(batches, fit, fit.few), slots, theta, kappa)
     fit = _stopped(fit, batches, kappa, max(se, DOUBT * kappa), given=given)
     none, some = [None] * len(slots), [fit.readers_of(batch) for batch in batches]
-    gain = slot_loss(parts_at_first, slots, at_first.theta, none)
+    gain = slot_loss(few, slots, at_first.theta, none)
     gain -= slot_loss(_parts(batches, fit, fit.few), slots, fit.theta, some)
     return fit if gain > GAIN else at_first
 

@@ -410,8 +410,7 @@ def _weighted(cut: Cut, targets: list[Target]) -> Floats:
     """Shape (A, Q): what is predicted of every case, by targets that share their cells."""
     batch, count = cut.batch, cut.protocol.count
     everything = _Everything(batch)
-    end = max(target.metric.depth for target in targets)
-    cells = cells_of(everything, targets[0].model, end)
+    cells = cells_of(everything, targets)
     earning = np.zeros(cells.size, dtype=np.bool_)  # other cells predict nothing
     for target in targets:
         earning[cells.cell[cells.counts.earned(cells.reward_counts(target))[cells.slot] > 0]] = True

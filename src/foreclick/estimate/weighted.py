@@ -122,10 +122,9 @@ class WeighedCells:
 def weigh(view: View, targets: list[Target], logging: Candidate | str | None) -> WeighedCells:
     """The candidates' cells with their weights, for targets of one group."""
     policies = view.policies
-    end = max(target.metric.depth for target in targets)
-    if logging == "propensity" and targets[0].model.cell == "list":
-        end = policies.depth  # the probability is that of the whole list
-    cells = cells_of(policies, targets[0].model, end)
+    # The propensity of a list is that of the whole list.
+    whole = logging == "propensity" and targets[0].model.cell == "list"
+    cells = cells_of(policies, targets, whole=whole)
     exposure = np.stack([cells.along(target.exposure) for target in targets])
     wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
