@@ -17,6 +17,7 @@ from foreclick.estimate.fitting import fit_priors, known_part, production_prior
 from foreclick.estimate.prior import prior_worth, score_prior
 from foreclick.estimators import Top
 from foreclick.learn.prior import Prior, Theta
+from foreclick.learn.stopping import Stopping
 from foreclick.learn.words import Alike
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -48,12 +49,13 @@ def given_fit(
     ladder = fc.Ladder(top, P, stopping=stopping)
     fit = fit_priors(tally, ladder, ["clicks"], policies, DEEPEST, drop=True)["clicks"]
     depth = len(fit.theta.p)
+    before = Theta(np.array([-1.0, 0.3, 0.2, -0.1]), np.array(P[:depth]), 2.0, 5.0)
     return replace(
         fit,
         theta=Theta(np.array(BETA), np.array(P[:depth]), 3.0, 8.0),
-        base=Theta(np.array([-1.0, 0.3, 0.2, -0.1]), np.array(P[:depth]), 2.0, 5.0),
+        base=replace(fit, theta=before, base=None, stopping=None),
         strengths=STRENGTHS[top],
-        stopping=stopping,
+        stopping=Stopping(1 - stopping, 2.0, 1.5, 1.3) if stopping else None,
         alike=(alike,),
         bare=(np.array(BARE),),
         unit=1.0,

@@ -15,8 +15,8 @@ from foreclick.estimate.columns import View
 from foreclick.estimate.fitting import fit_priors, production_prior
 from foreclick.estimate.ladder import candidate_words, pairs_of
 from foreclick.estimate.prior import score_prior
-from foreclick.learn.above import stops
 from foreclick.learn.prior import Prior, solved
+from foreclick.learn.stopping import Stopping
 from foreclick.learn.words import alike, below
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -39,8 +39,10 @@ def ranking(found: Any, name: str) -> fc.Ranking:  # noqa: ANN401
 def test_a_given_stopping_is_allowed_for_as_a_learnt_one_is():
     _, tally = drawn(replace(shop.REGIMES["dbn"], records=20_000, queries=60, positions=6), 3)
     learnt = production_prior(batches_of(tally), fc.Ladder(), "clicks")
-    assert learnt.stopping > 0.1
-    given = production_prior(batches_of(tally), fc.Ladder(stopping=learnt.stopping), "clicks")
+    assert learnt.stopping is not None
+    assert learnt.stopping.alike
+    assert learnt.stopping.mean == pytest.approx(0.5, abs=0.1)
+    given = production_prior(batches_of(tally), fc.Ladder(stopping=learnt.stopping.mean), "clicks")
     np.testing.assert_allclose(given.theta.beta, learnt.theta.beta, rtol=1e-6)
     np.testing.assert_allclose(given.theta.p, learnt.theta.p, rtol=1e-6)
     assert (given.theta.a, given.theta.t) == pytest.approx((learnt.theta.a, learnt.theta.t))
@@ -82,7 +84,9 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
     found, tally = drawn(replace(SMALL, users=users), 3)
     policies = [ranking(found, name) for name in ("better", "worse")]
     base = fit_priors(tally, fc.Ladder(stopping=0.0), ["clicks"], policies, 5, drop=False)["clicks"]
-    base = replace(base, strengths=strengths, stopping=stopping)
+    stops = Stopping(1 - stopping) if stopping else None
+    production = production_prior(batches_of(tally), fc.Ladder(stopping=0.0), "clicks")
+    base = replace(base, strengths=strengths, stopping=stops, base=production)
     (batch,) = batches_of(tally)
     again = Again(base, policies)
     fit, view = again.fitted(batch, base)
@@ -191,14 +195,11 @@ def test_clicks_before_the_training_ended_still_speak_of_an_item():
     assert lifts[0] > lifts[1] + 0.1
 
 
-def test_readers_stop_if_records_of_the_same_list_say_so():
+def test_readers_stop_if_clicks_below_first_results_say_so():
     _, tally = drawn(replace(SMALL, users="dbn"), 3)
-    assert stops(batches_of(tally), "clicks") > 3
-    some = [batch.only(np.arange(batch.context_count) % 2 == 0) for batch in batches_of(tally)]
-    with np.errstate(all="raise"):  # lists without records are those of dropped contexts
-        assert stops(some, "clicks") > 3
+    assert production_prior(batches_of(tally), fc.Ladder(), "clicks").stopping
     _, tally = drawn(replace(SMALL, taste=0.5, feedback=1.0), 3)
-    assert stops(batches_of(tally), "clicks") < 3
+    assert production_prior(batches_of(tally), fc.Ladder(), "clicks").stopping is None
 
 
 def test_another_order_of_the_same_items_is_worth_the_same():

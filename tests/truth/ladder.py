@@ -55,8 +55,8 @@ class Truth:
         p: how much positions are examined.
         a, t: the strength of an item, and of a context.
         depth: of the log's longest list.
-        stopping: κ.
-        base: β, p, a and t by which readers of the log's lists stop.
+        stopping: 1 − κ, the strengths of contexts and items in it, and how many clicks are one.
+        base: the ladder before, by whose rates readers of the log's lists stop.
         alike: how alike both rankers are.
         unit: how much of a reward counts as one click.
     """
@@ -68,7 +68,7 @@ class Truth:
     a: float
     t: float
     depth: int
-    stopping: float = 0.0
+    stopping: tuple[float, float, float, float] | None = None
     base: Truth | None = None
     alike: Alike | None = None
     unit: float = 1.0
@@ -76,19 +76,20 @@ class Truth:
     @classmethod
     def of(cls, fit: Any) -> Truth:  # noqa: ANN401
         """With the numbers that the library found."""
-        theta, base, alike = fit.theta, fit.base, fit.alike[0] if fit.alike else None
-        common = {"top": fit.top, "strengths": fit.strengths, "depth": len(theta.p)}
+        theta, alike = fit.theta, fit.alike[0] if fit.alike else None
         never = [0.0] * 20  # further down than any list of the log
         return cls(
             beta=theta.beta.tolist(),
             p=[*theta.p.tolist(), *never],
             a=theta.a,
             t=theta.t,
-            stopping=fit.stopping,
-            base=cls(beta=base.beta.tolist(), p=base.p.tolist(), a=base.a, t=base.t, **common),
+            stopping=fit.stopping and fit.stopping[:4],
+            base=None if fit.base is None else cls.of(fit.base),
             alike=alike and Alike(alike[0], alike[1], alike[2], fit.bare[0].tolist()),
             unit=fit.unit,
-            **common,
+            top=fit.top,
+            strengths=fit.strengths,
+            depth=len(theta.p),
         )
 
     # --- words ------------------------------------------------------------------------------------
@@ -131,21 +132,61 @@ class Truth:
 
     # --- rates ------------------------------------------------------------------------------------
 
-    def read(self, items: tuple[Any, ...], k: int, rate: Mapping[Any, float]) -> float:
-        """How much a slot is examined, where readers stop by these rates of items."""
-        on = (max(1 - self.stopping * min(max(rate[i], 0), 1), 0.02) for i in items[: k - 1])
-        return self.p[k - 1] * math.prod(on)
+    def read(self, items: tuple[Any, ...], k: int, stops: Mapping[Any, float]) -> float:
+        """How much a slot is examined, where items stop so many of their readers."""
+        return self.p[k - 1] * math.prod(max(1 - stops[i], 0.02) for i in items[: k - 1])
+
+    def stops(
+        self, records: Sequence[Record], rates: Mapping[Any, float] | None = None
+    ) -> dict[Any, float]:
+        """How many readers each item stops, κ α; by the rates of the log's items, or by these."""
+        attraction = self.attraction(records)
+        if self.stopping is None:
+            return defaultdict(float)
+        kappa, other = self.kappa(records, attraction)
+        given = attraction if rates is None else rates
+        return {i: kappa.get(i, other) * min(max(rate, 0.0), 1.0) for i, rate in given.items()}
+
+    def kappa(
+        self, records: Sequence[Record], attraction: Mapping[Any, float]
+    ) -> tuple[dict[Any, float], float]:
+        """How often a click ends the reading: by item that stood first, and of others."""
+        assert self.stopping is not None
+        assert self.base is not None
+        mean, of_context, of_item, spread = self.stopping
+        due, below, per_item = [0.0, 0.0], 0.0, []
+        for r in records:
+            some = list(zip(r.items, r.clicks, self.base.p, strict=False))[1:]
+            expected = r.weight * sum(attraction[i] * p for i, _, p in some)
+            clicked = bool(r.items) and r.clicks[0] > 0
+            earned = r.weight * sum(c for _, c, _ in some)
+            due[clicked] += expected
+            below += 0.0 if clicked else earned
+            if clicked:
+                per_item.append((r.items[0], earned, expected))
+        counts: dict[Any, list[float]] = {i: [0.0, 0.0] for i in attraction}
+        for item, earned, expected in per_item:
+            counts[item][0] += earned * due[0] / sum(due) / spread if sum(due) else 0.0
+            counts[item][1] += expected * below / sum(due) / spread if sum(due) else 0.0
+
+        def leaning(clicks: float, due: float, mean: float, strength: float) -> float:
+            return mean if math.isinf(strength) else (clicks + strength) / (due + strength / mean)
+
+        whole = [sum(each) for each in zip(*counts.values(), strict=True)]
+        own = leaning(whole[0], whole[1], mean, of_context)
+        every = {i: leaning(c, d, own, of_item) for i, (c, d) in counts.items()}
+        return {i: min(max(1 - r, 0.0), 1.0) for i, r in every.items()}, min(max(1 - own, 0.0), 1.0)
 
     def attraction(self, records: Sequence[Record]) -> dict[Any, float]:
-        """The rates of items by which readers of the log's lists stop."""
-        if not self.stopping or self.base is None:
+        """The rates of items by the ladder before, by which readers of the log's lists stop."""
+        if self.base is None:
             return defaultdict(float)
-        base = self.base
+        base, stops = self.base, self.base.stops(records)
         n: dict[Any, float] = defaultdict(float)
         c: dict[Any, float] = defaultdict(float)
         for r in records:
             for k, item in enumerate(r.items, start=1):
-                n[item] += r.weight * base.p[k - 1]
+                n[item] += r.weight * base.read(r.items, k, stops)
                 c[item] += r.weight * r.clicks[k - 1] / self.unit
         lists, level = _lists(records), 1.0
         m = {item: base.expected(base.word(lists, item), (0.0, 0.0)) for item in n}
@@ -159,7 +200,7 @@ class Truth:
 
     def solve(self, records: Sequence[Record], shown: Lists) -> Solved:
         """The rates of a context, of the log's slots and of those that a candidate shows."""
-        lists, stops = _lists(records), self.attraction(records)
+        lists, stops = _lists(records), self.stops(records)
         logged = {item for items in lists for item in items}
         items = logged | {item for each in shown for item in each}
         m = {
@@ -176,7 +217,7 @@ class Truth:
                 break
         rates = self._fitted(records, {}, m, level, stops, level).rate
         alpha = {i: rates.get(("item", i), m[i] * level) for i in items}
-        return self._fitted(records, shown, m, level, stops, level, alpha)
+        return self._fitted(records, shown, m, level, stops, level, self.stops(records, alpha))
 
     def held_out(
         self, whole: Sequence[Record], others: Sequence[Record], shown: Lists
@@ -185,7 +226,7 @@ class Truth:
 
         Words, and by them the strength of an item, are those of the whole; L is not.
         """
-        lists, stops = _lists(whole), self.attraction(whole)
+        lists, stops = _lists(whole), self.stops(whole)
         items = {item for each in lists for item in each}
         m = {i: self.expected(self.word(lists, i), (0.0, 0.0)) for i in items}
         level = 1.0
@@ -204,7 +245,7 @@ class Truth:
         level: float,
         stops: Mapping[Any, float],
         fixed: float | None,
-        alpha: Mapping[Any, float] | None = None,
+        shown_stops: Mapping[Any, float] | None = None,
     ) -> Solved:
         """The least squares, with strengths of items by `level`, and L free unless it is fixed."""
         terms: list[tuple[float, dict[Any, float], float]] = [(self.t, {LEVEL: 1.0}, 1.0)]
@@ -250,7 +291,7 @@ class Truth:
                 c[cell] += r.weight * r.clicks[k - 1] / self.unit
         for items in shown:
             for k in range(1, len(items) + 1):
-                tie(items, k, self.read(items, k, stops if alpha is None else alpha))
+                tie(items, k, self.read(items, k, shown_stops or stops))
         terms += [(n[cell] / scale[cell], {cell: 1.0}, c[cell] / n[cell]) for cell in n]
         return Solved.of(terms, same)
 

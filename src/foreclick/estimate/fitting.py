@@ -33,18 +33,13 @@ from foreclick.estimate.prior import log_rungs
 from foreclick.estimate.worth import with_worth
 from foreclick.estimators import Ladder
 from foreclick.learn.above import (
-    ALARM,
-    GAIN,
-    RowSlots,
     leaks,
-    learnt_stopping,
     reacts,
     row_slots,
-    slot_loss,
-    stops,
     upper_strengths,
 )
 from foreclick.learn.prior import RIDGE, Earlier, Pairs, Prior, Theta, inverse_of, solved, strengths
+from foreclick.learn.stopping import Stopping, learnt_stopping
 from foreclick.learn.words import alike, expected_rates, production_expects
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import CLICKS
@@ -61,16 +56,10 @@ ENOUGH_SLOTS = 600_000
 """The same of strengths and of κ, which need not be known as well."""
 
 STEP = 0.02
-"""By how much κ is moved to see what that does."""
-
-DOUBT = 0.15
-"""κ is off by this share, however many clicks it rests on: it comes out too low for DBN."""
+"""By which share κ is moved to see what that does."""
 
 CHANGED = 0.1
 """By how much, of itself, examination may have been another one in earlier records."""
-
-LEAST_STOPPING = 0.05
-"""κ below it changes nothing."""
 
 _BARE_STEPS, _CLOSE = 12, 1e-12
 
@@ -187,8 +176,8 @@ def _with_candidates(
     )
     inverse = inverse_of(jacobian, known)
     by_stopping = np.zeros(len(inverse))
-    if base.stopping_sd:
-        further = parts_at(replace(base, stopping=base.stopping + STEP))
+    if base.stopping and base.stopping.sd:
+        further = parts_at(replace(base, stopping=base.stopping._replace(further=1 + STEP)))
         moved = np.sum([part.score(theta) for part in further], axis=0)
         moved = moved - np.sum([part.score(theta) for part in parts], axis=0)
         by_stopping = inverse @ moved / STEP
@@ -324,27 +313,30 @@ def _of_production(
         theta, slope, _ = solved(parts, theta, given=given, close=1e-4, slope_there=slope)
         theta = strengths(few, theta)
     reacting = reacts(parts, theta) if prior.dated else 0.0
-    prior = replace(prior, theta=theta, base=theta, reacting=reacting)
-    prefixes = [
-        cells_of(batch, ladder.top, reward).prefix if ladder.top == "list" else None
-        for batch in batches
-    ]
-
-    def slots_in(parts: list[Pairs]) -> list[RowSlots]:
-        return [
-            row_slots(part, reward, unit, own) for part, own in zip(parts, prefixes, strict=True)
-        ]
-
-    slots = slots_in(few)
-    if ladder.stopping is not None:
-        prior = _stopped(prior, batches, ladder.stopping, 0.0, given=given)
-    # Where production reacts, only if records of the same list show it, too.
-    elif prior.reacting <= ALARM or stops(batches, reward) >= ALARM:
-        prior = _stopping(prior, batches, few, slots, given=given)
-    reading = [prior.readers_of(batch) for batch in batches]
-    if prior.stopping:
+    prior = replace(prior, theta=theta, reacting=reacting)
+    stopping = None
+    if ladder.stopping is None:
+        firsts = [replace(prior, base=prior).first_clicks(batch) for batch in batches]
+        stopping = learnt_stopping(firsts, [batch.pair_context for batch in batches])
+    elif ladder.stopping:
+        stopping = Stopping(1 - ladder.stopping)
+    if stopping is not None:
+        for close in (1e-3, 1e-3, 1e-11):  # fewer read on, so rates rise, so fewer read on
+            prior = replace(prior, base=prior, stopping=stopping)
+            theta, _, _ = solved(_parts(batches, prior), prior.theta, given=given, close=close)
+            prior = replace(prior, theta=theta)
         few = _parts(batches, prior, prior.few)
-    upper = upper_strengths(few, slots, prior.theta, reading)
+        prior = replace(prior, theta=strengths(few, theta))
+    slots = [
+        row_slots(
+            part,
+            reward,
+            unit,
+            cells_of(batch, ladder.top, reward).prefix if ladder.top == "list" else None,
+        )
+        for part, batch in zip(few, batches, strict=True)
+    ]
+    upper = upper_strengths(few, slots, prior.theta, [prior.readers_of(b) for b in batches])
     if not prior.stopping and np.isinf(upper[:-1]).all():
         upper = upper[-1:]
     return replace(prior, strengths=upper)
@@ -357,37 +349,6 @@ def _parts(batches: Iterable[Batch], fit: Prior, share: float | None = None) -> 
         pairs_of(batch, np.zeros((0, batch.pair_count, 2)), fit, taking.taken(batch))
         for batch in batches
     ]
-
-
-def _stopping(
-    fit: Prior, batches: Iterable[Batch], few: list[Pairs], slots: list[RowSlots], *, given: bool
-) -> Prior:
-    """κ, learnt twice, then with rates that allow for it; none if it predicts clicks no better."""
-    at_first = fit
-    kappa, se = learnt_stopping(few, slots, fit.theta, 0.3)
-    for _ in range(2):
-        if kappa < 2 * se or kappa < LEAST_STOPPING:
-            return at_first
-        fit = replace(fit, stopping=kappa)
-        theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given, close=1e-4)
-        fit = replace(fit, theta=theta)
-        kappa, se = learnt_stopping(_parts(batches, fit, fit.few), slots, theta, kappa)
-    fit = _stopped(fit, batches, kappa, max(se, DOUBT * kappa), given=given)
-    none, some = [None] * len(slots), [fit.readers_of(batch) for batch in batches]
-    gain = slot_loss(few, slots, at_first.theta, none)
-    gain -= slot_loss(_parts(batches, fit, fit.few), slots, fit.theta, some)
-    return fit if gain > GAIN else at_first
-
-
-def _stopped(
-    fit: Prior, batches: Iterable[Batch], kappa: float, sd: float, *, given: bool
-) -> Prior:
-    """The prior of readers who stop like that."""
-    if not kappa:
-        return fit
-    fit = replace(fit, stopping=kappa, stopping_sd=sd)
-    theta, _, _ = solved(_parts(batches, fit), fit.theta, given=given)
-    return replace(fit, theta=strengths(_parts(batches, fit, fit.few), theta))
 
 
 def _bare(parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: int) -> Floats:

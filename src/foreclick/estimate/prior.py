@@ -51,7 +51,8 @@ from foreclick.estimate.ladder import (
 )
 from foreclick.estimate.worth import SlotWorths
 from foreclick.learn.prior import Pairs, Prior, Rates, rates
-from foreclick.learn.shrinkage import FEWEST, borrowed, leverage_factor, readers, stop_slope
+from foreclick.learn.shrinkage import borrowed, leverage_factor
+from foreclick.learn.stopping import FEWEST, readers, stop_slope
 from foreclick.learn.words import Words, below, by_row, expected_rates, powers, production_words
 from foreclick.question import Target
 
@@ -83,6 +84,7 @@ class ItemPrior(NamedTuple):
         outside: Shape (new,): the part of its rate that is that of an item out of reach.
         most: Shape (new,): its rate if more is out of reach than seems to be.
         owner: Shape (P + new,): the context.
+        kappa: Shape (P + new,): how often a click on it ends the reading.
     """
 
     x: Floats
@@ -92,6 +94,7 @@ class ItemPrior(NamedTuple):
     outside: Floats
     most: Floats
     owner: Ints
+    kappa: Floats
 
 
 def _item_prior(
@@ -142,7 +145,9 @@ def _item_prior(
     if pairs:
         alpha[:pairs] = (item.c + fit.theta.a) / (item.n + fit.theta.a / m[:pairs])
     lift = level[owner[pairs:]]
-    return ItemPrior(x, m0, alpha, steep * down, outside * lift, most * lift, owner)
+    by_pair, by_context = fit.kappa_of(batch)
+    kappa = np.append(by_pair, by_context[owner[pairs:]])
+    return ItemPrior(x, m0, alpha, steep * down, outside * lift, most * lift, owner, kappa)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -221,7 +226,7 @@ class _Examined(NamedTuple):
 
     Attributes:
         context, position: Shape (G,).
-        stops: Shape (G,): how far the logarithm of examination falls with κ.
+        stops: Shape (G,): how far the logarithm of examination falls with that of κ.
     """
 
     moves: Floats
@@ -315,7 +320,7 @@ class _Scoring:
     def _stopped(self, earned: Floats) -> Floats:
         """Shape (E, P + new): how far the rate of an item moves what is read below it."""
         batch, lists, slots = self.batch, self.view.policies.lists, self.slots
-        kappa, size = self.fit.stopping, len(self.items.alpha)
+        kappa, size = self.items.kappa, len(self.items.alpha)
         lost = kappa / np.maximum(1 - kappa * np.clip(self.items.alpha, 0, 1), FEWEST)
         lost = np.append(lost, 0.0)
 
@@ -424,13 +429,14 @@ class _Scoring:
         return factor, examined
 
     def _examined(self, moves: Floats, where: Ints, path: Path, size: int) -> _Examined:
-        slots, kappa, batch = self.slots, self.fit.stopping, self.batch
+        slots, fit, batch = self.slots, self.fit, self.batch
         position, stops = np.zeros(len(where), dtype=np.int64), np.zeros(len(where))
         position[path.cell], position[:size] = slots.position, self.cells.one % batch.depth
-        if kappa:
-            lists = self.view.policies.lists.pairs
-            own = stop_slope(self.items.alpha, lists, kappa)[slots.listed, slots.position]
-            logged = stop_slope(self.fit.attraction_of(batch), batch.lists, kappa).ravel()
+        if fit.stopping:
+            lists, kappa = self.view.policies.lists.pairs, fit.kappa_of(batch)[0]
+            own = stop_slope(self.items.alpha, lists, self.items.kappa)
+            own = own[slots.listed, slots.position]
+            logged = stop_slope(fit.attraction_of(batch), batch.lists, kappa).ravel()
             stops[path.cell], stops[:size] = own, logged[self.cells.one]
         return _Examined(moves, where, position, stops)
 
@@ -455,11 +461,11 @@ class _Scoring:
             OUTSIDE_SD * self._sums(slots.context, self.earned * out),
             SHRUNK * self._sums(np.arange(self.count), self.difference),
         ]
-        if fit.stopping_sd:
+        if fit.stopping and fit.stopping.sd:
             stopped = self._sums(examined.context, examined.moves * examined.stops)
             for own, moved in zip(slope, fit.by_stopping, strict=True):
                 stopped += own * moved
-            errors.append(fit.stopping_sd * stopped)
+            errors.append(fit.stopping.sd * stopped)
         return np.stack(errors)
 
     def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
@@ -509,7 +515,7 @@ def _paths(
     by_list, k = fit.top == "list", slots.position
     e = padded(tuple(fit.theta.p), max(view.policies.depth, view.batch.depth))[k]
     if fit.stopping:
-        e = e * readers(items.alpha, view.policies.lists.pairs, fit.stopping)[slots.listed, k]
+        e = e * readers(items.alpha, view.policies.lists.pairs, items.kappa)[slots.listed, k]
     cells = cells_of(view.batch, fit.top, fit.reward)
     places = places_of(view, cells, slots, by_list=by_list)
     return climbed_down(rungs, known, places, e, items.alpha[slots.pair])

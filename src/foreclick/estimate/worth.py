@@ -34,9 +34,9 @@ from foreclick.estimate.ladder import (
     places_of,
     rates_of,
 )
-from foreclick.learn.above import GAIN, STRENGTHS
-from foreclick.learn.prior import Prior, least
-from foreclick.learn.shrinkage import leverage_factor
+from foreclick.learn.above import STRENGTHS
+from foreclick.learn.prior import Prior
+from foreclick.learn.shrinkage import GAIN, least, leverage_factor
 from foreclick.learn.worth import Worth, clicked, learn_worth, mean_and_noise
 from foreclick.metrics import CLICKS
 

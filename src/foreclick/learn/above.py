@@ -1,36 +1,27 @@
-"""What stands above the rates of items: do readers stop, and do lists and positions differ?
+"""What stands above the rates of items: do lists and positions differ?
 
 Rungs that know a position are worth having where they predict clicks of a day better than coarser
 rungs do, all from the days before; in a log without days, clicks of a record from all others of its
 cell. A strength is judged by Σ c log μ − μ, from the coarsest rung to the finest; a rung that does
 not predict better by `GAIN` has no rate of its own.
-
-κ, the share of clicks that end the reading, is that of clicks of the same pair in different company
-(conditional Poisson), with rates that leave out the record's own click. It must predict clicks
-better, too, by `GAIN`: users who differ make it up. So do lists that react to clicks, for which
-records of the same list must show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Floats, Ints, ratio, sums
+from foreclick.batches import Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.learn.prior import Pairs, Theta, least, loss_of
-from foreclick.learn.shrinkage import FEWEST
+from foreclick.learn.prior import Pairs, Theta
+from foreclick.learn.shrinkage import GAIN, least, loss_of
 from foreclick.learn.words import Seen
-
-GAIN = 4.0
-"""By so much must a rung raise the logarithm of the likelihood."""
 
 ALARM = 3.0
 """Standard errors from which on something is taken for real."""
 
-_STEPS, _CLOSE = 8, 1e-3
 STRENGTHS: Floats = np.exp(np.linspace(0.0, 11.0, 23))
 
 
@@ -195,105 +186,12 @@ def _entries(
     return _Entries(c, n, before[0], before[1], below)
 
 
-# --- κ --------------------------------------------------------------------------------------------
-
-
-def learnt_stopping(
-    parts: Sequence[Pairs], slots: Sequence[RowSlots], theta: Theta, start: float
-) -> tuple[float, float]:
-    """κ and its standard error: by Newton's steps in κ and in an examination of its own."""
-    k, p, kappa, se = len(theta.p), theta.p, start, np.inf
-    for _ in range(_STEPS):
-        bend, score = np.diag(np.append(0.0, np.full(k - 1, 1e-3))), np.zeros(k)
-        for part, at in zip(parts, slots, strict=True):
-            of, batch = part.of, part.of.batch
-            count, pair = batch.pair_count, of.pair[of.turn][at.cell]
-            r = part.rates(theta)
-            alone = (part.clicks[pair] - at.c / at.n + theta.a) / (
-                np.maximum(r.exposure[pair] - theta.p[at.position] * part.d_of(at), 0.0)
-                + (theta.a / r.m)[pair]
-            )
-            reading, slope = _read(batch.depth, len(batch.n), at, np.minimum(alone, 0.98), kappa)
-            e = at.n * p[at.position] * reading
-            whole = np.maximum(sums(pair, e, count), 1e-300)
-            rate = sums(pair, at.c, count) / whole
-            off = slope - (sums(pair, e * slope, count) / whole)[pair]
-            due = rate[pair] * e
-            share = sums(pair * np.int64(k) + at.position, e, count * k).reshape(count, k)
-            score += np.append(at.c @ off, sums(at.position, at.c - due, k)[1:])
-            bend[0, 0] += (due * off) @ slope
-            across = sums(at.position, due * off, k)[1:]
-            bend[0, 1:] += across
-            bend[1:, 0] += across
-            bend[1:, 1:] += np.diag(sums(at.position, due, k)[1:])
-            bend[1:, 1:] -= (share.T @ ((rate / whole)[:, None] * share))[1:, 1:]
-        step = np.linalg.lstsq(bend, score, rcond=None)[0]
-        kappa = float(np.clip(kappa + np.clip(step[0], -0.3, 0.3), 0.0, 1.0))
-        p = p * np.exp(np.append(0.0, np.clip(step[1:], -0.5, 0.5)))
-        se = float(np.sqrt(max(np.linalg.pinv(bend)[0, 0], 0.0)))
-        if np.abs(step).max() < _CLOSE or kappa <= 0:
-            break
-    return kappa, se
-
-
-def slot_loss(
-    parts: Sequence[Pairs],
-    slots: Sequence[RowSlots],
-    theta: Theta,
-    reading: Sequence[Floats | None],
-) -> float:
-    """Σ μ − c log μ of all slots, by the rates that their pairs had before."""
-    total = 0.0
-    for part, at, read in zip(parts, slots, reading, strict=True):
-        rate = _item_rates(part, theta)[part.of.turn[at.cell]]
-        total += loss_of(at.c, at.n * _exposed(part, at, theta, read) * rate)
-    return total
+# --- production that learns from its clicks -------------------------------------------------------
 
 
 def _surprise(values: Floats) -> float:
     """How many standard errors the sum of independent values, (N,), is above 0."""
     return float(values.sum() / np.sqrt((values**2).sum() + 1e-300))
-
-
-def _read(
-    depth: int, rows: int, at: RowSlots, mu: Floats, stopping: float
-) -> tuple[Floats, Floats]:
-    """Shape (S,) each: the share of readers who get to a slot, and the slope of its logarithm."""
-    wide = np.zeros((rows, depth))
-    wide[at.row, at.position] = mu
-    on = np.maximum(1 - stopping * wide[:, :-1], FEWEST)
-    reading, slope = np.ones((rows, depth)), np.zeros((rows, depth))
-    np.cumprod(on, axis=1, out=reading[:, 1:])
-    slope[:, 1:] = -np.cumsum(wide[:, :-1] / on, axis=1)
-    return reading[at.row, at.position], slope[at.row, at.position]
-
-
-def stops(batches: Iterable[Batch], reward: str) -> float:
-    """By how many standard errors fewer clicks are below a first result that was clicked.
-
-    Records of the same list differ by chance alone, however production came to show it. Readers who
-    click more than others, or read further, make it less, not more. Every context counts by what
-    chance makes of it, so that none decides alone.
-    """
-    total = []
-    for batch in batches:
-        earned, count = batch.reward(reward), len(batch.lists)
-        first, below = (
-            sums(earned.row[here], earned.value[here], len(batch.n))
-            for here in (earned.position == 0, earned.position > 0)
-        )
-        n, a, aa, b, bb, ab = (
-            sums(batch.row_list, batch.n * values, count)
-            for values in (1.0, first, first**2, below, below**2, first * below)
-        )
-        chance = (aa - ratio(a * a, n)) * (bb - ratio(b * b, n)) / np.maximum(n - 1, 1.0)
-        fewer, variance = (
-            sums(batch.list_context, values, batch.context_count)
-            for values in (ratio(a * b, n) - ab, chance)
-        )
-        some = variance > 0
-        total.append(fewer[some] / np.sqrt(variance[some]))
-    return _surprise(np.concatenate(total))
 
 
 def reacts(parts: Sequence[Pairs], theta: Theta) -> float:

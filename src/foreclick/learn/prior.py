@@ -23,7 +23,7 @@ p is known beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,9 +31,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Bools, Floats, Ints, sums, text_draws
+from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums, text_draws
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.learn.shrinkage import readers
+from foreclick.learn.shrinkage import best_strength, loss_of, of_counts
+from foreclick.learn.stopping import FirstClicks, Stopping, first_clicks, readers
 from foreclick.learn.words import (
     CALM,
     Alike,
@@ -407,31 +408,6 @@ def inverse_of(jacobian: Floats, known: Floats) -> Floats:
 
 # --- strengths ------------------------------------------------------------------------------------
 
-_GRID: Floats = np.linspace(-2.0, 7.0, 28)
-
-
-def least(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float]]:
-    """The number below `size` with the least loss, of a loss with one valley; and all that it saw.
-
-    Every fourth is tried first, then those around the best.
-    """
-    seen = {j: loss(j) for j in range(0, size, 4)}
-    at = min(seen, key=lambda j: seen[j])
-    for j in range(max(at - 3, 0), min(at + 4, size)):
-        if j not in seen:
-            seen[j] = loss(j)
-    return min(seen, key=lambda j: seen[j]), seen
-
-
-def best_strength(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
-    """The number whose logarithm has the least loss, between the points of a grid."""
-    at, seen = least(lambda j: loss(_GRID[j]), len(_GRID))
-    j = min(max(at, 1), len(_GRID) - 2)
-    left, mid, right = (seen[i] if i in seen else loss(_GRID[i]) for i in (j - 1, j, j + 1))
-    bend = left - 2 * mid + right
-    shift = np.clip((left - right) / (2 * bend), -1, 1) if bend > 0 else np.sign(left - right)
-    return float(np.exp(_GRID[j] + shift * (_GRID[1] - _GRID[0])))
-
 
 def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
     """The strengths a and t that predict the clicks of a day best from the days before.
@@ -478,26 +454,6 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
     return replace(theta, a=best_strength(of_pair), t=best_strength(of_context))
 
 
-def loss_of(c: Floats, mean: Floats) -> float:
-    """Σ μ − c log μ, which is least for the right mean μ of clicks c."""
-    hit = c > 0
-    return float(mean.sum() - (c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum())
-
-
-def of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
-    """The loss of a strength by the negative binomial distribution of counts with these means."""
-    from scipy.special import gammaln  # noqa: PLC0415 - slow to import
-
-    c, mean = c[mean > 0], mean[mean > 0]
-
-    def loss(log_s: float) -> float:
-        s = np.exp(log_s)
-        each = gammaln(c + s) - gammaln(s) - s * np.log1p(mean / s) - c * np.log1p(s / mean)
-        return float(-each.sum())
-
-    return loss
-
-
 # --- the whole ------------------------------------------------------------------------------------
 
 
@@ -512,7 +468,7 @@ class Prior:
             β and log p; `known`: Shape (N,): the precision of what was known of them beforehand.
         strengths: of the rungs that know a position: list, prefix and position; position alone if
             what stands above a slot does not matter.
-        stopping: κ, with its standard deviation; `by_stopping`: Shape (N,): how it moves θ.
+        stopping: how readers stop, if they do; `by_stopping`: Shape (N,): how log κ moves θ.
         alike: how alike each candidate and production are.
         bare: for each candidate, coefficients of its own word alone.
         dated: whether periods say what came before what.
@@ -531,8 +487,7 @@ class Prior:
     inverse: Floats
     known: Floats
     strengths: tuple[float, ...]
-    stopping: float = 0.0
-    stopping_sd: float = 0.0
+    stopping: Stopping | None = None
     by_stopping: Floats = field(default_factory=lambda: np.zeros(0))
     alike: tuple[Alike, ...] = ()
     bare: tuple[Floats, ...] = ()
@@ -542,7 +497,7 @@ class Prior:
     distinct: tuple[int, ...] = ()
     earlier: Earlier | None = None
     worth: Any = None
-    base: Theta | None = None
+    base: Prior | None = None
     reacting: float = 0.0
     leaking: tuple[float, ...] = ()
 
@@ -570,14 +525,39 @@ class Prior:
             earned = batch.reward(self.reward)
             value = earned.value * batch.n[earned.row] / self.unit
             clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
-            expected = production_expects(batch, base.beta)
+            reading, shown = base.readers_of(batch), batch.lists != EMPTY
+            exposure = batch.shown @ base.theta.p
+            if reading is not None:
+                read = (reading * base.theta.p * batch.list_n[:, None])[shown]
+                exposure = sums(batch.lists[shown], read, batch.pair_count)
+            expected = production_expects(batch, base.theta.beta)
             where = batch.pair_context, batch.context_count
-            return rates(*where, clicks, batch.shown @ base.p, expected, base).alpha
+            return rates(*where, clicks, exposure, expected, base.theta).alpha
 
         return batch.cached(("attraction", self.base), make)
 
+    def first_clicks(self, batch: Batch) -> FirstClicks:
+        """What follows first clicks, beside what these rates expect."""
+
+        def make() -> FirstClicks:
+            assert self.base is not None  # noqa: S101 - nobody stops before it is known
+            rate = np.append(self.attraction_of(batch), 0.0)[batch.lists] * self.base.theta.p
+            return first_clicks(batch, self.reward, rate)
+
+        return batch.cached(("first clicks", self.reward, self.base), make)
+
+    def kappa_of(self, batch: Batch) -> tuple[Floats, Floats]:
+        """κ of pairs, (P,), and of contexts, (X,)."""
+        stopping, owner, count = self.stopping, batch.pair_context, batch.context_count
+        if stopping is None:
+            return np.zeros(len(owner)), np.zeros(count)
+        if stopping.alike:
+            return np.full(len(owner), stopping.mean), np.full(count, stopping.mean)
+        key = "kappa", self.reward, self.base, stopping
+        return batch.cached(key, lambda: stopping.kappa(self.first_clicks(batch), owner, count))
+
     def readers_of(self, batch: Batch) -> Floats | None:
         """Shape (L, K): which share of readers gets as far as each slot; None: all."""
-        if not self.stopping:
+        if self.stopping is None:
             return None
-        return readers(self.attraction_of(batch), batch.lists, self.stopping)
+        return readers(self.attraction_of(batch), batch.lists, self.kappa_of(batch)[0])

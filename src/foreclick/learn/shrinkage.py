@@ -12,15 +12,15 @@ its own. Everything that uses a ladder goes through these functions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
 
 MOST_OWN = 0.9
 """Of what a cell rests on, a day has no more than this by itself."""
-
-FEWEST = 0.02
-"""At least this share of readers goes on below an item, so that no examination is 0."""
 
 
 def borrowed(n: Floats, s: Floats | float) -> Floats:
@@ -60,24 +60,52 @@ def descend(n: Floats, c: Floats, s: Floats | float, expected: Floats) -> Floats
     return np.asarray(c * own_weight(n, s) + expected * borrowed(n, s))
 
 
-def readers(mu: Floats, shown: Ints, stopping: float) -> Floats:
-    """Shape (L, K): which share of those who look at a list get as far as each position.
+# --- how strong a rung is -------------------------------------------------------------------------
 
-    Args:
-        mu: Shape (Q,): the rate of each item.
-        shown: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
-        stopping: κ.
+GAIN = 4.0
+"""By so much must something more to learn raise the logarithm of the likelihood."""
+
+_GRID: Floats = np.linspace(-2.0, 7.0, 28)
+
+
+def least(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float]]:
+    """The number below `size` with the least loss, of a loss with one valley; and all that it saw.
+
+    Every fourth is tried first, then those around the best.
     """
-    going_on = np.maximum(1 - stopping * np.clip(mu, 0, 1), FEWEST)
-    share = np.ones(shown.shape)
-    # Nobody stops at nothing: `EMPTY` is the number of the last.
-    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=share[:, 1:])
-    return share
+    seen = {j: loss(j) for j in range(0, size, 4)}
+    at = min(seen, key=lambda j: seen[j])
+    for j in range(max(at - 3, 0), min(at + 4, size)):
+        if j not in seen:
+            seen[j] = loss(j)
+    return min(seen, key=lambda j: seen[j]), seen
 
 
-def stop_slope(mu: Floats, shown: Ints, stopping: float) -> Floats:
-    """Shape (L, K): by how much the logarithm of readers of a slot falls with κ."""
-    mu = np.append(np.clip(mu, 0, 1), 0.0)[shown[:, :-1]]
-    slope = np.zeros(shown.shape)
-    slope[:, 1:] = -np.cumsum(mu / np.maximum(1 - stopping * mu, FEWEST), axis=1)
-    return slope
+def best_strength(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
+    """The number whose logarithm has the least loss, between the points of a grid."""
+    at, seen = least(lambda j: loss(_GRID[j]), len(_GRID))
+    j = min(max(at, 1), len(_GRID) - 2)
+    left, mid, right = (seen[i] if i in seen else loss(_GRID[i]) for i in (j - 1, j, j + 1))
+    bend = left - 2 * mid + right
+    shift = np.clip((left - right) / (2 * bend), -1, 1) if bend > 0 else np.sign(left - right)
+    return float(np.exp(_GRID[j] + shift * (_GRID[1] - _GRID[0])))
+
+
+def loss_of(c: Floats, mean: Floats) -> float:
+    """Σ μ − c log μ, which is least for the right mean μ of clicks c."""
+    hit = c > 0
+    return float(mean.sum() - (c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum())
+
+
+def of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
+    """The loss of a strength by the negative binomial distribution of counts with these means."""
+    from scipy.special import gammaln  # noqa: PLC0415 - slow to import
+
+    c, mean = c[mean > 0], mean[mean > 0]
+
+    def loss(log_s: float) -> float:
+        s = np.exp(log_s)
+        each = gammaln(c + s) - gammaln(s) - s * np.log1p(mean / s) - c * np.log1p(s / mean)
+        return float(-each.sum())
+
+    return loss

@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import Batch, Floats, Ints, ratio, sums
-from foreclick.learn.prior import RIDGE, Theta, best_strength, of_counts, rates
+from foreclick.learn.prior import RIDGE, Theta, rates
+from foreclick.learn.shrinkage import best_strength, of_counts
 from foreclick.learn.words import expected_rates
 from foreclick.metrics import CLICKS
 
