@@ -5,6 +5,7 @@ half as much again, and either explores (Plackett–Luce: every list may be show
 base list 40 % of the time, and twenty others that a swap or two make of it).
 
     python -m benchmarks.optimize --records 5000
+    python -m benchmarks.optimize --shop 10501      # four shops with a long tail, from this seed on
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 import foreclick as fc
 from foreclick import simulate
 from foreclick.optimization.optimize import Optimized
+from foreclick.simulate import shop
 
 QUERIES, ITEMS, POSITIONS = 60, 10, 4
 METRIC = f"clicks@{POSITIONS}"
@@ -133,6 +135,38 @@ def run(
     return found
 
 
+def in_shops(seed: int) -> None:
+    """Print what policies for shops claim, and what they are worth: lifts of clicks@3."""
+    print("| shop | claimed | by the estimate that chose | true |\n|---|---|---|---|")
+    for regime, own in zip(("shop", "head", "feedback .5", "small"), itertools.count(seed)):
+        kind = shop.REGIMES[regime]
+        drawn = shop.draw(kind, own)
+        log = fc.read_log(drawn.log, context="query", period="day", unit="user")
+        best = fc.optimize(log, metrics="clicks@3")
+        row = best.to_dicts()[0]
+        goods = shop._goods(kind, len(drawn.candidates["better"]), own)  # noqa: SLF001
+        place = {
+            (q, item): rate
+            for q, (items, rates) in enumerate(zip(goods.items, goods.attraction, strict=True))
+            for item, rate in zip(items.tolist(), rates.tolist(), strict=True)
+        }
+        table = best.policy.table
+        lists = np.column_stack([np.asarray(table[f"item_{k}"]) for k in (1, 2, 3)])
+        query, n = np.asarray(table["context"]), np.bincount(np.asarray(drawn.log["query"]))
+        worth = [
+            sum(place[q, i] * k**-0.8 for k, i in enumerate(items, start=1))
+            for q, items in zip(query.tolist(), lists.tolist(), strict=True)
+        ]
+        value = np.asarray(worth) * np.asarray(table["probability"]) @ n[query] / n.sum()
+        earned = drawn.expected["production", "clicks"][:3].sum()
+        naive = row["naive"] / row["production"] - 1
+        print(
+            f"| {regime} | {row['lift']:+.1%} ({row['lift_low']:+.1%} to {row['lift_high']:+.1%}) "
+            f"| {naive:+.1%} | {value / earned - 1:+.1%} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -140,7 +174,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--worlds", nargs="+", default=["pbm", "ip", "dbn", "cascade"])
     parser.add_argument("--ways", nargs="+", default=list(ASKED), choices=ASKED)
+    parser.add_argument("--shop", type=int, metavar="SEED", help="shops with a long tail instead")
     arguments = parser.parse_args()
+    if arguments.shop is not None:
+        in_shops(arguments.shop)
+        return
     print(
         "| production | world | policy | gap closed | worse | naive − true | honest − true | new |"
     )

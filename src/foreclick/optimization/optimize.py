@@ -344,6 +344,8 @@ def _judged(folds: FoldedLog, held_out: pa.Table, metric: Metric, judge: object)
     """
     tally = folds.batches.tally
     (by,), _ = with_curves(tally, parse_estimators(judge), [metric])
+    if isinstance(by, Ladder):  # of what production has shown
+        by = Ladder(by.top, by.examination, by.stopping, same_retrieval=True)
     apart = regrouped(tally, folds, KEPT)
     judged = evaluate(apart, Lists(held_out), metrics=metric, estimators=by, missing="production")
     # A note on drift is about the whole log.
@@ -399,8 +401,9 @@ def summary(
     if judged is not None:
         value = "nothing" if row["value"] is None else f"{float(row['value']):.4g}"
         notes.append(
-            f"The estimate that it was chosen by says {naive:.4g}; records that had no say in it "
-            f"say {value}, and production earns {production:.4g}."
+            f"Policies chosen from half of the log are worth {value} to the other half; this one, "
+            f"chosen from all of it, may be better. The estimate that chose it says {naive:.4g}, "
+            f"and production earns {production:.4g}."
         )
         notes += judged.notes
     elif not held_out:
