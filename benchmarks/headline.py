@@ -6,6 +6,7 @@
 | segments | the same, in 20 segments without effect | how often any of them is |
 | power | worth 5 % more | how often it is called better; by `ip` alone, too |
 | unseen | new items: duds, a star, few records a context | false verdicts, by what is new |
+| order | the same three items in another order | how often intervals of clicks@3 miss the truth |
 | pbm | worth exactly production's | verdicts and intervals of `pbm` with 1/k, and by its name |
 
 python -m benchmarks.headline null power --worlds PBM --logs 20 --seed 1
@@ -183,6 +184,46 @@ def _ranked(rates: Floats, records: int, rng: np.random.Generator) -> tuple[fc.L
     return fc.read_log(pa.table(rows), period="day"), worth
 
 
+SHUFFLED = (
+    ("flat", 4, ("day",)),
+    ("flat", 1, ("day", "user")),
+    ("flat", 20, ("user",)),
+    ("PBM", 4, ("day",)),
+    ("PBM", 20, ("user",)),
+    ("PBM", 40, ("day", "user")),
+)
+
+
+def shuffled(part: str, name: str, seed: int, logs: int) -> Iterator[str]:
+    """Three items in random order, 4,000 records on 10 days, of 800 users; another order."""
+    for kind, contexts, varies in SHUFFLED if name == "PBM" else ():
+        looks = np.ones(3) if kind == "flat" else np.array([1.0, 0.6, 0.4])
+        missed = Counter({"ladder": 0, "ip": 0})
+        for number in range(seed, seed + logs):
+            rng = np.random.default_rng([number, contexts, len(varies), kind == "flat"])
+            rates, x = rng.uniform(0.05, 0.5, (contexts, 3)), rng.integers(0, contexts, 4000)
+            order = rng.permuted(np.tile(np.arange(3), (4000, 1)), axis=1)
+            chance = rates[x[:, None], order] * looks
+            rows = {"context": x, "items": list(order)}
+            rows |= {"clicks": list((rng.random((4000, 3)) < chance).astype(np.int8))}
+            rows |= {"day": rng.integers(0, 10, 4000), "user": rng.integers(0, 800, 4000)}
+            log = fc.read_log(
+                pa.table(rows),
+                period="day" if "day" in varies else None,
+                unit="user" if "user" in varies else None,
+            )
+            new = rng.permuted(np.tile(np.arange(3), (contexts, 1)), axis=1)
+            worth = np.take_along_axis(rates, new, 1) @ looks
+            truth = worth[x].mean() / chance.sum(axis=1).mean() - 1
+            policy = fc.Ranking({"context": list(range(contexts)), "items": new.tolist()})
+            for row in fc.evaluate(log, policy, metrics="clicks@3", estimators=list(missed)):
+                held = row["lift_low"] <= truth <= row["lift_high"]
+                missed[str(row["estimator"])] += not held
+        counts = [f"{missed[e] / logs:.1%} missed" for e in missed]
+        named = f"{kind}, {contexts} contexts, {' and '.join(varies)}"
+        yield f"| {part} | {named} | {logs} | {counts[0]} | {counts[1]} |"
+
+
 def _words(said: Counter[str]) -> str:
     return ", ".join(f"{word} {count}" for word, count in sorted(said.items()))
 
@@ -192,6 +233,7 @@ PARTS = {
     "segments": verdicts,
     "power": verdicts,
     "unseen": unseen,
+    "order": shuffled,
     "pbm": examined,
 }
 
