@@ -61,6 +61,9 @@ STEP = 0.02
 CHANGED = 0.1
 """By how much, of itself, examination may have been another one in earlier records."""
 
+MOST_ROUNDS, SETTLED = 6, 0.2
+"""Coefficients and strengths are learnt in turn, until strengths move by less than 20 %."""
+
 _BARE_STEPS, _CLOSE = 12, 1e-12
 
 ENOUGH_DAYS = 5
@@ -309,9 +312,13 @@ def _of_production(
     theta = replace(start, beta=np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0]))
     given = ladder.examination is not None
     slope: Floats | None = None
-    for _ in range(2):
+    for turn in range(MOST_ROUNDS):
+        before = theta
         theta, slope, _ = solved(parts, theta, given=given, close=1e-4, slope_there=slope)
         theta = strengths(few, theta)
+        moved = abs(np.log([theta.a / before.a, theta.t / before.t])).max()
+        if turn and moved < SETTLED:
+            break
     reacting = reacts(parts, theta) if prior.dated else 0.0
     prior = replace(prior, theta=theta, reacting=reacting)
     stopping = None
