@@ -63,7 +63,8 @@ class Drift(NamedTuple):
         note = (
             f"{ITEMS_CHANGE} by {math.expm1(self.spread):.1%} a period, each its own way. A rate "
             "is that of the periods in which its item was shown; the intervals do not allow for "
-            "what it may be at the end of the log. Use fewer periods, or half_life=."
+            "what it may be at the end of the log. Use fewer periods, or "
+            "tally(log).weigh(half_life=…)."
         )
         return [note]
 

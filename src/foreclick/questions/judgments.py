@@ -142,7 +142,7 @@ def judgments(
         >>> log = {
         ...     "context": ["q"] * 400,
         ...     "items": [[1, 2]] * 400,
-        ...     "clicks": [[1, 0]] * 200 + [[0, 1]] * 100 + [[0, 0]] * 100,
+        ...     "clicks": [[1, 0]] * 150 + [[1, 1]] * 50 + [[0, 1]] * 50 + [[0, 0]] * 150,
         ... }
         >>> found = judgments(log, examination=[1, 0.5])
         >>> found.items["rate"].to_numpy().round(2).tolist(), found.items["grade"].to_pylist()
