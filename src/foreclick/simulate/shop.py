@@ -168,7 +168,8 @@ class ShopLog(NamedTuple):
         expected: by name and reward (clicks; of a shop with prices also orders and revenue), shape
             (K,): its true mean at each position, over all records. "production" is what its users
             were shown. "control" and "treatment" are what all users of the A/B test's days would be
-            shown. Moods of days and tastes of users are 1.
+            shown. Moods of days and tastes of users are 1. "production later" and "leaky later"
+            are sums over the days after `TRAINED_UNTIL`.
     """
 
     log: pa.Table
@@ -244,7 +245,7 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
     shown = np.empty((shop.records, shop.positions), np.int64)
     clicks = np.empty(shown.shape, np.int8)
     every, earns = np.arange(len(traffic)), {CLICKS: np.ones(goods.known.shape)} | goods.wares
-    shows = ("production", *ARMS)
+    shows = ("production", "production later", *ARMS)
     expected = {(name, reward): np.zeros(shop.positions) for reward in earns for name in shows}
 
     def earned(top: Integers, requests: Integers | Floats) -> dict[str, Floats]:
@@ -273,6 +274,7 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
             for reward, each in earned(tops[-1], requests).items():
                 expected[name, reward] += each * tested
                 expected["production", reward] += each * ((name == ARMS[0]) / shop.records)
+                expected["production later", reward] += each * (today > TRAINED_UNTIL)
         lists = np.stack(tops)[arm[rows], queries]
         shown[rows] = goods.items[queries[:, None], lists]
         clicks[rows] = world.sample(queries, lists, reading, effect[rows])
@@ -297,6 +299,10 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         candidates[name] = pa.table({"query": every, "items": items})
         for reward, each in earned(top, traffic).items():
             expected[name, reward] = each / shop.records
+        if name == "leaky":
+            later = np.bincount(query[day > TRAINED_UNTIL], minlength=len(traffic))
+            for reward, each in earned(top, later).items():
+                expected["leaky later", reward] = each
     columns: dict[str, Any] = {"query": query, "day": day, "user": user}
     if rival is not None:
         columns["variant"] = pa.array(np.array(ARMS)[arm], mask=day < shop.start)
