@@ -83,10 +83,10 @@ def answers(regime: str, shop: Shop, seed: int, options: dict[str, Any]) -> list
     for way, keywords in ways.items():
         for name, table in drawn.candidates.items():
             metrics = PRICED if shop.prices else METRICS
-            truths = {metric: drawn.lift(name, metric) for metric in metrics}
-            if "trained_until" in keywords:  # then later days are asked about
-                later = f"{name} later", "production later"
-                truths = {metric: drawn.lift(later[0], metric, later[1]) for metric in metrics}
+            # Told until when it was trained, the answer is of the days after.
+            days = " later" if "trained_until" in keywords else ""
+            both = name + days, "production" + days
+            truths = {metric: drawn.lift(both[0], metric, both[1]) for metric in metrics}
             candidate = fc.Ranking(table, context="query")
             found += asked(way, seed, name, truths, tally, candidate, keywords)
     if shop.prices:

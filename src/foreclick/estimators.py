@@ -82,8 +82,8 @@ class Ladder:
         examination: how much each position is looked at: a number for each, a function of the
             position, or "1/k". None, or "learnt": learnt from items that moved.
         stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
-            0 if what stands above does not matter. None: learnt. Always 0 for the top "ip", which
-            does not know what stands above.
+            0 if what stands above does not matter. None: learnt, of each context and item as far as
+            the log shows. Always 0 for the top "ip", which does not know what stands above.
         same_retrieval: whether production could have shown all that the candidate shows. By default
             that is unknown, and the upper end of an interval allows that it could not.
 

@@ -476,8 +476,8 @@ class Prior:
         distinct: the candidates whose words no one before them has.
         earlier: what records before the log say.
         worth: what clicks are worth, where the reward that is asked for is earned by clicks alone.
-        base: what production alone says; `reacting`: z of its reacting to clicks; `leaking`: of a
-            candidate's knowing them.
+        base: the fit before it, by whose rates readers of the log's lists stop; `reacting`: z of
+            production's reacting to clicks; `leaking`: of a candidate's knowing them.
     """
 
     ladder: Any
@@ -525,9 +525,11 @@ class Prior:
             earned = batch.reward(self.reward)
             value = earned.value * batch.n[earned.row] / self.unit
             clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
-            reading, shown = base.readers_of(batch), batch.lists != EMPTY
-            exposure = batch.shown @ base.theta.p
-            if reading is not None:
+            reading = base.readers_of(batch)
+            if reading is None:
+                exposure = batch.shown @ base.theta.p
+            else:
+                shown = batch.lists != EMPTY
                 read = (reading * base.theta.p * batch.list_n[:, None])[shown]
                 exposure = sums(batch.lists[shown], read, batch.pair_count)
             expected = production_expects(batch, base.theta.beta)

@@ -122,6 +122,7 @@ class Stopping(NamedTuple):
 
 
 def _leaning(clicks: Floats, due: Floats, mean: Floats, strength: float) -> Floats:
+    """Clicks over those due, leaning on a mean as far as the strength says."""
     return mean if math.isinf(strength) else (clicks + strength) / (due + strength / mean)
 
 
@@ -138,23 +139,22 @@ def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> St
         np.concatenate([getattr(each, name) for each in firsts]) / spread
         for name in ("clicks", "due")
     )
+    if not due.sum() > 0:
+        return None
     sizes = [int(owner.max(initial=-1)) + 1 for owner in owners]
     starts = np.cumsum([0, *sizes])
     owner = np.concatenate([each + at for each, at in zip(owners, starts[:-1], strict=True)])
-    if not due.sum() > 0:
-        return None
     mean = float(np.clip(clicks.sum() / due.sum(), 1e-3, 1.0))
     whole = [sums(owner, each, int(starts[-1])) for each in (clicks, due)]
-    by_context, loss = _strength(whole[0], mean * whole[1])
-    found = Stopping(mean, by_context, spread=spread)
-    own = _leaning(whole[0], whole[1], np.full(len(whole[0]), mean), by_context)
-    found = found._replace(pair=_strength(clicks, own[owner] * due)[0])
-    everything = FirstClicks(clicks * spread, due * spread, np.zeros(2))
-    kappa = found.kappa(everything, owner, len(own))[0] @ due / due.sum()
+    context, loss = _strength(whole[0], mean * whole[1])
+    of_context = _leaning(whole[0], whole[1], np.full(len(whole[0]), mean), context)[owner]
+    pair, _ = _strength(clicks, of_context * due)
+    stop = np.clip(1 - _leaning(clicks, due, of_context, pair), 0.0, 1.0)
+    kappa = float(stop @ due / due.sum())
     if loss_of(*whole) - loss <= GAIN or kappa < LEAST_STOPPING:
         return None
     error = mean * math.sqrt(1 / max(clicks.sum(), 1.0) + 1 / due.sum())
-    return found._replace(sd=math.hypot(DOUBT, error / kappa))
+    return Stopping(mean, context, pair, spread, math.hypot(DOUBT, error / kappa))
 
 
 def _strength(clicks: Floats, mean: Floats) -> tuple[float, float]:
@@ -170,9 +170,9 @@ def readers(mu: Floats, shown: Ints, kappa: Floats) -> Floats:
     """Shape (L, K): which share of those who look at a list get as far as each position.
 
     Args:
-        mu: Shape (Q,): the rate of each item; `kappa`: how often a click on it ends the reading.
+        mu: Shape (Q,): the rate of each item.
         shown: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
-        kappa: see `mu`.
+        kappa: Shape (Q,): how often a click on each item ends the reading.
     """
     going_on = np.maximum(1 - kappa * np.clip(mu, 0, 1), FEWEST)
     share = np.ones(shown.shape)

@@ -273,8 +273,9 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
             tested = testing / (day >= shop.start).sum()
             for reward, each in earned(tops[-1], requests).items():
                 expected[name, reward] += each * tested
-                expected["production", reward] += each * ((name == ARMS[0]) / shop.records)
-                expected["production later", reward] += each * (today > TRAINED_UNTIL)
+                own = each * (name == ARMS[0])
+                expected["production", reward] += own / shop.records
+                expected["production later", reward] += own * (today > TRAINED_UNTIL)
         lists = np.stack(tops)[arm[rows], queries]
         shown[rows] = goods.items[queries[:, None], lists]
         clicks[rows] = world.sample(queries, lists, reading, effect[rows])
