@@ -280,8 +280,7 @@ def settings(*, progress: Any = None, workers: int | None = None) -> None:  # no
     Args:
         progress: "auto": a bar on a terminal, few lines elsewhere, and nothing of short work.
             "never": nothing. A function, such as ``print``: it is called with each line.
-        workers: how many processes work on a log too large for memory, and on `optimize`. In a
-            script, more than one need the usual ``if __name__ == "__main__":``.
+        workers: how many processes work on a log too large for memory, and on `optimize`.
 
     Examples:
         >>> settings(progress="never", workers=2)

@@ -81,14 +81,14 @@ def records_of(batches):
 
 def test_they_are_whole_and_about_as_many_as_asked(tally):
     everything = records_of(batches_of(tally))
-    some = some_contexts(batches_of(tally), "clicks", 0.3)
+    some = some_contexts(batches_of(tally), 0.3)
     taken = records_of(some)
     assert 0.2 < len(taken) / len(everything) < 0.4
     assert all(everything[context] == n for context, n in taken.items())
     assert records_of(some) == taken  # gone through again
-    fewer = records_of(some_contexts(batches_of(tally), "clicks", 0.1))
+    fewer = records_of(some_contexts(batches_of(tally), 0.1))
     assert set(fewer) < set(taken)
-    assert some_contexts(batches_of(tally), "clicks", 1.0) is batches_of(tally)  # not copied
+    assert some_contexts(batches_of(tally), 1.0) is batches_of(tally)  # not copied
 
 
 @pytest.mark.parametrize("slots", [1, 10**9])
@@ -110,13 +110,14 @@ def test_periods_of_contexts_that_take_no_part_are_gone(slots):
     assert np.bincount(batch.clusters["period"], batch.n).tolist() == [1, 2]
 
 
-def test_of_a_log_that_does_not_stay_in_memory_they_are_drawn_by_their_text(monkeypatch):
-    """Which takes no pass over it; and the same ones whatever else it has."""
-    monkeypatch.setattr(source, "KEPT_SLOTS", 0)
-    taken = records_of(some_contexts(batches_of(fc.tally(CASE.log)), "clicks", 0.3))
+@pytest.mark.parametrize("kept", [0, source.KEPT_SLOTS])
+def test_the_same_contexts_are_drawn_whatever_else_the_log_has(monkeypatch, kept):
+    """By the hash of their text, whether the log stays in memory or not."""
+    monkeypatch.setattr(source, "KEPT_SLOTS", kept)
+    taken = records_of(some_contexts(batches_of(fc.tally(CASE.log)), 0.3))
     assert 0.2 < len(taken) / 200 < 0.4
     half = fc.tally(replace(CASE, rows=CASE.rows[:1000], roles={}).log)
-    assert set(records_of(some_contexts(batches_of(half), "clicks", 0.3))) <= set(taken)
+    assert set(records_of(some_contexts(batches_of(half), 0.3))) <= set(taken)
 
 
 # --- how large a log is, by its batches or by one query -------------------------------------------

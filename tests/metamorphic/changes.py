@@ -92,7 +92,13 @@ def _other_items(log: RandomLog, rng: Rng, kind: str) -> Side:
     return _read(replace(log, columns=renamed(log.columns), candidates=candidates))
 
 
-def _other_contexts(log: RandomLog, rng: Rng, kind: str) -> Side:
+def _whole(log: RandomLog) -> RandomLog:
+    """Learnt from all contexts: those of a sample are drawn by their names."""
+    return replace(log, sample=None)
+
+
+def _other_contexts(sampled: RandomLog, rng: Rng, kind: str) -> Side:
+    log = _whole(sampled)
     tables = [log.columns, *log.candidates.values()]
     names = _names(rng, list(dict.fromkeys(x for t in tables for x in t["context"])), kind)
 
@@ -213,8 +219,12 @@ CHANGES: dict[str, Change] = {
     "rows permuted": Change(_permuted),
     "items renamed by numbers": Change(lambda log, rng: _other_items(log, rng, "numbers")),
     "items renamed by text": Change(lambda log, rng: _other_items(log, rng, "text")),
-    "contexts renamed by numbers": Change(lambda log, rng: _other_contexts(log, rng, "numbers")),
-    "contexts renamed by text": Change(lambda log, rng: _other_contexts(log, rng, "text")),
+    "contexts renamed by numbers": Change(
+        lambda log, rng: _other_contexts(log, rng, "numbers"), before=_whole
+    ),
+    "contexts renamed by text": Change(
+        lambda log, rng: _other_contexts(log, rng, "text"), before=_whole
+    ),
     "a segment more": Change(_with_segment),
     "a reward more": Change(_with_reward),
     "two halves added": Change(_in_halves),

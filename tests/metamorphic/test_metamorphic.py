@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.batches import batches_of, context_draws
 from foreclick.inference import contrasts
 from tests.metamorphic.changes import CHANGES
 from tests.metamorphic.judge import compared, contradictions
@@ -26,27 +25,6 @@ def test_a_verdict_does_not_contradict_its_interval():
 
 
 # --- found by `make metamorphic` ------------------------------------------------------------------
-
-
-def of_lists(first, second):
-    """Two contexts with two lists each, in which items were shown and clicked as often."""
-    rows = [("q1", one, got) for one, got in first] + [("q2", one, got) for one, got in second]
-    context, items, clicks = zip(*rows, strict=True)
-    return fc.tally({"context": list(context), "items": list(items), "clicks": list(clicks)})
-
-
-def test_contexts_with_other_lists_of_the_same_items_are_not_alike():
-    """They were drawn by their names; the clicks of one are of the same record."""
-    one = [(["a", "b"], [1, 1]), (["a", "b"], [0, 0])]
-    other = [(["a", "b"], [1, 0]), (["a", "b"], [0, 1])]
-    for rows in ((one, other), (other, one)):
-        draws = np.concatenate(context_draws(batches_of(of_lists(*rows)), "clicks"))
-        assert len(set(draws.tolist())) == 2
-        named = draws if rows[0] is one else draws[::-1]
-        assert (
-            named.tolist()
-            == np.concatenate(context_draws(batches_of(of_lists(one, other)), "clicks")).tolist()
-        )
 
 
 def test_first_clicks_are_learnt_from_a_sample(monkeypatch):

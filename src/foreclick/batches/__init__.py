@@ -3,13 +3,7 @@
 from foreclick.batches.arrays import Bools, Floats, Ints, padded, ratio, sums
 from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward
 from foreclick.batches.candidate import Candidate, CandidateSet, CodedLists, CodedSlots, Coding
-from foreclick.batches.drawn import (
-    context_draws,
-    draws_by_content,
-    only_contexts,
-    some_contexts,
-    text_draws,
-)
+from foreclick.batches.drawn import only_contexts, some_contexts
 from foreclick.batches.encode import Codebook, decode
 from foreclick.batches.facts import (
     FEW_RECORDS,

@@ -28,6 +28,7 @@ from foreclick.batches.arrays import (
     starts_of,
     sums,
 )
+from foreclick.engines import HASHES, hashed_here
 from foreclick.metrics import first_of
 
 T = TypeVar("T")
@@ -146,6 +147,16 @@ class Batch:
         """Shape (L, K): the number of the list's beginning down to each position."""
         new = new_prefixes(self.list_context, self.lists)
         return np.cumsum(new, axis=0, dtype=np.int32) - 1
+
+    @cached_property
+    def draws(self) -> Floats:
+        """Shape (X,): a number from 0 to 1 for each context; below a share, it is in the sample.
+
+        The hash of the context's text: it depends on nothing else in the log, nor on any question.
+        """
+        text = self.contexts.cast(pa.string()).fill_null("").to_pylist()
+        hashes = np.array([hashed_here(f"foreclick:{t}") for t in text], dtype=np.int64)
+        return np.asarray(hashes / HASHES)
 
     def by_slot(self, slot: Ints, values: Floats) -> Floats:
         """Shape (P, K): the sums of values by slot."""
@@ -301,23 +312,12 @@ class Batch:
         """The contexts from the first to before the last, which all have records."""
         some = np.zeros(len(self.n), dtype=np.bool_)
         some[slice(*np.searchsorted(self.row_context, [first, last]))] = True
-        part = self.among(some)
-        part.cache.update(self.drawn(first, last))
-        return part
+        return self.among(some)
 
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
-        some = self.take(rows, self.n[rows])
-        some.cache.update(self.drawn())
-        return some
-
-    def drawn(self, first: int = 0, last: int | None = None) -> dict[object, Any]:
-        """Of the cache, by which numbers contexts are drawn, from the first to before the last."""
-        cached_draws = {
-            k: v for k, v in self.cache.items() if isinstance(k, tuple) and k[0] == "draws"
-        }
-        return {key: draws[first:last] for key, draws in cached_draws.items()}
+        return self.take(rows, self.n[rows])
 
 
 def new_prefixes(context: Ints, lists: Ints) -> Bools:

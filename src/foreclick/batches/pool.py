@@ -7,25 +7,22 @@ code works on the same rows, so sums have the same bits wherever it was done.
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Generic, TypeVar
+from subprocess import PIPE, Popen
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, encode
+from foreclick.batches.worker import START
 from foreclick.errors import EngineError
 from foreclick.logs import CONTEXT, Shape
 from foreclick.tallies.base import Tally
@@ -50,52 +47,87 @@ def pooled(
     if len(first) < 2:
         yield from map(work, chain(first, rest))
         return
-    try:  # before any process has started
-        pickle.dumps(work)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise EngineError(
-            f"workers={workers}: this question cannot be sent to other processes ({error}). Define "
-            "its functions (of a click model, say) in a module rather than as a lambda or within "
-            "a function; or use fc.settings(workers=1)."
-        ) from error
-    # Forks of a process that has threads may hang, and an engine has threads.
-    context = get_context("spawn")
-    reader, writer = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_end_with_parent, initargs=(reader,)
-    )
-    with reader, writer, pool:  # of which none survives this process, or the end of the work
+    pool = _Pool(_pickled(work, workers), workers)
+    with ThreadPoolExecutor(workers) as threads:  # each waits for the process that it started
         waiting: deque[Future[Answer]] = deque()
         try:
             for part in chain(first, rest):
-                waiting.append(pool.submit(work, part))
+                waiting.append(threads.submit(pool.answer, part))
                 if len(waiting) > 2 * workers:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
-        except BaseException as error:  # also of a reader that wants no more: GeneratorExit
-            writer.close()
-            if not isinstance(error, BrokenProcessPool):
-                raise
+        finally:  # also of a reader that wants no more
+            for future in waiting:
+                future.cancel()
+            pool.stop()
+
+
+def _pickled(work: Callable[[Part], Answer], workers: int) -> bytes:
+    """The work as other processes can load it: they have modules, but not the script."""
+    reason = "it is defined in the script or notebook itself"
+    try:
+        found = pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        found, reason = b"__main__", str(error)
+    if b"__main__" not in found:
+        return found
+    raise EngineError(
+        f"workers={workers}: this question cannot be sent to other processes ({reason}). Define "
+        "its functions (of a click model, say) in a module rather than in the script, as a lambda "
+        "or within a function; or use fc.settings(workers=1)."
+    )
+
+
+class _Pool:
+    """Worker processes, each of which is started by the thread that sends it parts.
+
+    They start from a module of their own (`batches.worker`), so a script needs no guard. A process
+    that has threads, as an engine has, must not be forked.
+    """
+
+    def __init__(self, work: bytes, workers: int) -> None:
+        self.work, self.workers, self.stopped = work, workers, False
+        self.own, self.all = threading.local(), list[Popen[bytes]]()
+
+    def answer(self, part: Any) -> Any:  # noqa: ANN401 - whatever the work takes and gives
+        """What the work makes of a part, in this thread's process."""
+        try:
+            if not hasattr(self.own, "process"):
+                self.own.process = self._started()
+            return self._asked(self.own.process, pickle.dumps(part))
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise EngineError(
-                f"one of {workers} worker processes was killed, probably because memory ran out. "
-                "Use fewer, such as fc.settings(workers=1)."
+                f"one of {self.workers} worker processes was killed, probably because memory ran "
+                "out. Use fewer, such as fc.settings(workers=1)."
             ) from error
 
+    def _started(self) -> Popen[bytes]:
+        command = [sys.executable, "-c", START]
+        process = Popen(command, stdin=PIPE, stdout=PIPE)  # noqa: S603 - this Python, our program
+        self.all.append(process)
+        if self.stopped:
+            process.kill()
+        self._asked(process, pickle.dumps(sys.path) + self.work)
+        return process
 
-def _end_with_parent(line: Connection) -> None:
-    """End this worker when the other end of a pipe is closed, as it is when the parent dies.
+    def _asked(self, process: Popen[bytes], message: bytes) -> Any:  # noqa: ANN401
+        assert process.stdin is not None  # noqa: S101 - both are pipes
+        assert process.stdout is not None  # noqa: S101
+        process.stdin.write(message)
+        process.stdin.flush()
+        done, answer = pickle.load(process.stdout)  # noqa: S301 - of our own process
+        if not done:
+            raise answer
+        return answer
 
-    Python's own workers would wait for work forever. Ctrl-C is heard by the parent, who decides.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def wait() -> None:
-        with suppress(EOFError, OSError):
-            line.recv()
-        os._exit(1)  # in the middle of whatever the main thread does
-
-    threading.Thread(target=wait, daemon=True).start()
+    def stop(self) -> None:
+        """End all processes, now."""
+        self.stopped = True
+        for process in self.all:
+            process.kill()
+            with process:  # which closes its pipes and waits for its end
+                pass
 
 
 _PAYLOAD = "payload"

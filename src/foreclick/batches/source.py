@@ -142,6 +142,8 @@ class Batches:
         if self.elsewhere:
             return in_cluster(self.tally, rows_work)
         if workers > 1 and not self.small:
+            if self.source is not None:  # its batches are no rows of the tally, so they travel
+                return pooled(work, self.source, workers)
             return pooled(rows_work, self._parts(), workers)
         return map(work, self)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,6 @@ from foreclick.batches import (
     Bools,
     Floats,
     batches_of,
-    context_draws,
-    draws_by_content,
 )
 from foreclick.estimate.columns import View
 from foreclick.estimate.ladder import (
@@ -108,15 +105,9 @@ def fit_priors(
         if counts not in found:
             if dropped:
                 known = [view.batch for view in views]
-                draws = partial(draws_by_content, known, counts) if batches.small else None
-                base = _of_production(known, ladder, counts, batches.codebook.periods, draws)
+                base = _of_production(known, ladder, counts, batches.codebook.periods)
             else:
                 base = production_prior(batches, ladder, counts)
-            if base.few < 1 and batches.small:
-                members = [view.members for view in views]
-                each = draws_by_content([view.batch for view in views], counts, members)
-                for batch, view, own in zip(batches, views, each, strict=True):
-                    batch.cache["draws", counts] = view.batch.cache["draws", counts] = own
             earlier = None if before is None else learnt_before(before, ladder, counts)
             found[counts] = _with_candidates(base, ladder, views, words, earlier)
         if reward not in found:
@@ -220,19 +211,14 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
 def known_part(batch: Batch, known: Bools) -> Batch:
     """The batch without contexts that some candidate does not know, kept with it."""
     all_know = np.asarray(known.all(axis=1))
-    part = batch.cached(("known", all_know.tobytes()), lambda: batch.only(all_know))
-    part.cache.update(batch.drawn())
-    return part
+    return batch.cached(("known", all_know.tobytes()), lambda: batch.only(all_know))
 
 
 def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
     """What production alone says of items, learnt once."""
     key = "prior", ladder, reward
     if key not in batches.cache:
-        draws = partial(context_draws, batches, reward)
-        batches.cache[key] = _of_production(
-            batches, ladder, reward, batches.codebook.periods, draws
-        )
+        batches.cache[key] = _of_production(batches, ladder, reward, batches.codebook.periods)
     return batches.cache[key]  # type: ignore[no-any-return]
 
 
@@ -262,7 +248,6 @@ def _of_production(
     ladder: Ladder,
     reward: str,
     periods: Sized | None,
-    make_draws: Callable[[], list[Floats]] | None,
 ) -> Prior:
     """What production alone says of items.
 
@@ -271,8 +256,6 @@ def _of_production(
         ladder: what it has of its own is not learnt.
         reward: what is counted.
         periods: of the log, if it has some.
-        make_draws: gives the numbers by which contexts of each batch are drawn, if there are too
-            many; None: by their text.
     """
     days: set[int] = set()
     k, size, value, square = 0, 0.0, 0.0, 0.0
@@ -285,9 +268,6 @@ def _of_production(
         k = batch.depth
         if periods is not None:
             days |= set(np.unique(batch.clusters["period"]).tolist())
-    if size > ENOUGH_SLOTS and make_draws is not None:
-        for batch, draws in zip(batches, make_draws(), strict=True):
-            batch.cache["draws", reward] = draws
     unit = square / value if value > 0 else 1.0
     p: Floats = np.arange(1.0, k + 1) ** -0.7
     if ladder.examination is not None:

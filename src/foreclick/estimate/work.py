@@ -195,10 +195,10 @@ class BatchWork:
         size = max(BLOCK // columns, batch.depth)
         if batch.lists.size <= size:
             return self._block(batch)
-        blocks = []
-        for ends in batch.portions(size):
-            blocks.append(batch.cached(("between", ends), partial(batch.between, *ends)))
-            blocks[-1].cache.update(batch.drawn(*ends))
+        blocks = [
+            batch.cached(("between", ends), partial(batch.between, *ends))
+            for ends in batch.portions(size)
+        ]
         first, *others = map(self._block, blocks)
         for other in others:
             first.merge(other, self.question.top)

@@ -286,7 +286,7 @@ def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve 
         records = sum(float(batch.n.sum()) for batch in batches)
     share = SAMPLE_RECORDS / max(records, 1.0)
     while True:
-        some = some_contexts(batches, reward, share)
+        some = some_contexts(batches, share)
         curves, _ = _curves(some, tuple(range(size)), reward, (), "auto", varying)
         if share >= 1 or (curves and all(map(_sharp, curves.values()))):
             break

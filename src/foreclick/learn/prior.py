@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums, text_draws
+from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.learn.shrinkage import best_strength, loss_of, of_counts
 from foreclick.learn.stopping import FirstClicks, Stopping, first_clicks, readers
@@ -512,8 +512,7 @@ class Prior:
         if known is not None:
             taken = taken & known.all(axis=1)
         if self.share < 1:
-            draws: Any = batch.cache.get(("draws", self.reward))
-            taken = taken & ((text_draws(batch) if draws is None else draws) < self.share)
+            taken = taken & (batch.draws < self.share)
         return taken
 
     def attraction_of(self, batch: Batch) -> Floats:

@@ -1,0 +1,43 @@
+"""Every pair of verbs in both orders: an answer must not depend on what was asked before."""
+
+from itertools import permutations
+
+import pytest
+
+import foreclick as fc
+from tests.questions.verbs import VERBS, answer, table
+from tests.tries import LONG
+
+ORDERS = [tuple(VERBS), tuple(VERBS)[::-1], *(permutations(VERBS, 2) if LONG else ())]
+"""In the first two, every verb comes after each other one."""
+
+
+@pytest.fixture(scope="module")
+def log():
+    return table(text=True, contexts=300)
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    """The ladder learns from some contexts, as it does of large logs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("foreclick.estimate.fitting.MOST_SLOTS", 2_000)
+        patch.setattr("foreclick.estimate.fitting.ENOUGH_SLOTS", 1_000)
+        patch.setattr("foreclick.learn.curves.SAMPLE_RECORDS", 300)
+        yield
+
+
+@pytest.fixture(scope="module")
+def alone(log, sampled):
+    """Each verb asked of a tally of which nothing was asked before."""
+    source_table, roles, new = log
+    return {verb: answer(verb, fc.tally(fc.read_log(source_table, **roles)), new) for verb in VERBS}
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: " ".join(order[:2]))
+def test_what_was_asked_before_changes_no_bit(log, alone, order):
+    """Draws of contexts that one question left in a cache were read by the next."""
+    source_table, roles, new = log
+    tally = fc.tally(fc.read_log(source_table, **roles))
+    changed = [verb for verb in order if answer(verb, tally, new) != alone[verb]]
+    assert changed == []

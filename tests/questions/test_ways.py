@@ -1,0 +1,77 @@
+"""Every verb, computed in every way: a wrong answer of some way would look as right as the others.
+
+In memory, read again for each pass, in several processes, and in the tasks of a cluster.
+"""
+
+import pytest
+
+import foreclick as fc
+from foreclick.batches import source
+from foreclick.tallies import base
+from tests.questions.verbs import VERBS, answer, differences, table
+from tests.tries import LONG
+
+SLOTS = 900
+"""Of a batch, so that a small log has several."""
+
+SOME = ("evaluate", "optimize")
+"""Verbs that are asked with integer contexts in several processes, which take long to start."""
+
+
+@pytest.fixture
+def processes():
+    fc.settings(workers=3)
+    yield
+    fc.settings(workers=1)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["text", "integers"])
+def log(request):
+    return table(text=request.param)
+
+
+@pytest.fixture(scope="module")
+def right(log):
+    """In memory, in this process."""
+    source_table, roles, new = log
+    return {verb: answer(verb, fc.tally(fc.read_log(source_table, **roles)), new) for verb in VERBS}
+
+
+def wrong(log, right, verbs=VERBS):
+    """By verb, the rows that are not as they are in memory."""
+    source_table, roles, new = log
+    found = {
+        verb: differences(
+            answer(verb, fc.tally(fc.read_log(source_table, **roles)), new), right[verb]
+        )
+        for verb in verbs
+    }
+    return {verb: rows for verb, rows in found.items() if rows}
+
+
+@pytest.fixture
+def read_again(monkeypatch):
+    """Logs do not stay in memory, and are read in small batches."""
+    monkeypatch.setattr(source, "KEPT_SLOTS", 0)
+    monkeypatch.setattr(source.Batches.__init__, "__defaults__", (SLOTS,))
+
+
+def test_in_memory_by_several_processes(log, right, processes):
+    assert wrong(log, right) == {}
+
+
+def test_read_again_for_each_pass(log, right, read_again):
+    assert wrong(log, right) == {}
+
+
+def test_read_again_by_several_processes(log, right, read_again, processes: None):
+    """`optimize` was judged by other contexts than those it had chosen for."""
+    text = isinstance(log[0]["context"][0].as_py(), str)
+    assert wrong(log, right, VERBS if text or LONG else SOME) == {}
+
+
+@pytest.mark.spark
+def test_in_tasks_of_a_cluster(log, right, spark_session, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(base, "HOME_ROWS", 0)
+    source_table, roles, new = log
+    assert wrong((spark_session.createDataFrame(source_table), roles, new), right) == {}
