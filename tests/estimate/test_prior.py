@@ -65,7 +65,7 @@ class Again:
         for _ in range(4):  # what upper rungs pass on depends on the examination
             taken = fit.taken(batch, view.known)
             part = pairs_of(batch, candidate_words(view), fit, taken)
-            theta, jacobian, known = solved([part], fit.theta, given=False)
+            theta, jacobian, known, _ = solved([part], fit.theta, given=False)
             inverse = np.asarray(np.linalg.inv(jacobian), dtype=np.float64)
             fit = replace(fit, theta=theta, inverse=inverse, known=known)
         return fit, view

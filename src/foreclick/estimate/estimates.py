@@ -68,6 +68,11 @@ class Estimate:
         return most if most > ALARM else 0.0
 
     @property
+    def converged(self) -> bool:
+        """Whether the fits that it rests on are solved."""
+        return not self.ladder or all(each.converged for each in self.estimates.priors)
+
+    @property
     def sighted(self) -> bool:
         """Whether to the estimator it matters which items are shown."""
         return any(part.target.model.sees_items for part in self.parts)

@@ -55,7 +55,12 @@ from foreclick.estimate.cells import (
     row_credit,
 )
 from foreclick.estimate.columns import Totals
-from foreclick.estimate.fitting import earned_by_clicks, production_prior, production_worth
+from foreclick.estimate.fitting import (
+    converged,
+    earned_by_clicks,
+    production_prior,
+    production_worth,
+)
 from foreclick.estimate.ladder import Rung
 from foreclick.estimate.ladder import cells_of as ladder_cells
 from foreclick.estimate.prior import log_rungs
@@ -172,7 +177,7 @@ def fold_errors(
                 predicted = _weighted(cut, targets)
             else:
                 learn = production_worth if earned_by_clicks(batches, reward) else production_prior
-                predicted = _by_ladder(cut, targets, learn(batches, ladder, reward))
+                predicted = _by_ladder(cut, targets, converged(learn(batches, ladder, reward)))
             for a, target in enumerate(targets):
                 error = predicted[a, cases.number] - cases.truth[target.metric]
                 w, n = cases.weight, cut.case_n[cases.number]

@@ -55,9 +55,56 @@ SHARPNESS = 1.0
 LEAST_KNOWN = 1e-3
 """The same of the intercept: nothing, unless there are no clicks at all."""
 
-_ROUNDS = 60
+ROUNDS = 60
+"""Newton's steps that a fit may take: one that needs more has not converged."""
+
+LEVEL_ROUNDS = 60
+"""The same for the levels of contexts, given the coefficients."""
+
+_PATIENCE = 20
+"""Steps by the slope that clicks have on average; where few clicks decide, it converges slowly."""
+
 _LONGEST = 0.5  # step of a coefficient
 _SAME = 1e-11
+
+
+class FitReport(NamedTuple):
+    """How a fit ended.
+
+    Attributes:
+        converged: whether its equations are solved.
+        iterations: the steps that it took.
+        score: the largest score, in its standard errors.
+        condition: the condition number of the slope, scaled to a diagonal of 1.
+    """
+
+    converged: bool
+    iterations: int
+    score: float = 0.0
+    condition: float = 1.0
+
+    @classmethod
+    def of(cls, iterations: int, score: Floats, slope: Floats, *, converged: bool) -> FitReport:
+        """Of the score, shape (N,), and its slope, shape (N, N), at the end."""
+        scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(slope)), 1e-300))
+        condition = float(np.linalg.cond(slope * np.outer(scale, scale)))
+        return cls(converged, iterations, float(np.abs(score * scale).max(initial=0)), condition)
+
+
+class Solution(NamedTuple):
+    """Coefficients that solve a score.
+
+    Attributes:
+        theta: β and p.
+        slope: Shape (N, N): J, by how much the score falls with β and log p.
+        known: Shape (N,): the precision of what was known of them beforehand; 0 of what is given.
+        report: how the search ended.
+    """
+
+    theta: Theta
+    slope: Floats
+    known: Floats
+    report: FitReport
 
 
 # --- rates given coefficients ---------------------------------------------------------------------
@@ -69,7 +116,7 @@ class Rates(NamedTuple):
     Attributes:
         exposure: Shape (P,): E.
         m: Shape (P,): the prior's mean; `prior_share`: the share of α̂ that it is; `alpha`: α̂.
-        level: Shape (X,): L; `weight`: what log L is divided by.
+        level: Shape (X,): L; `weight`: what log L is divided by; `settled`: whether all are found.
     """
 
     exposure: Floats
@@ -78,6 +125,7 @@ class Rates(NamedTuple):
     alpha: Floats
     level: Floats
     weight: Floats
+    settled: bool
 
 
 def rates(
@@ -100,20 +148,22 @@ def rates(
     """
     a, t = theta.a, theta.t
     level, exposed = np.ones(count), exposure * expected
-    for _ in range(_ROUNDS):  # Newton's steps: what is left of clicks falls with the level
+    settled = False
+    for _ in range(LEVEL_ROUNDS):  # Newton's steps: what is left of clicks falls with the level
         prior_share = 1 / (1 + exposed * level[context] / a)
         due = exposed * level[context]
         left = sums(context, prior_share * (clicks - due), count) + t * (1 - level)
         fall = sums(context, prior_share**2 * exposed * (1 + clicks / a), count) + t
         step = np.maximum(left / fall, -0.9 * level)
         level = level + step
-        if (np.abs(step) <= _SAME * level).all():
+        settled = bool((np.abs(step) <= _SAME * level).all())
+        if settled:
             break
     m = expected * level[context]
     prior_share = 1 / (1 + exposure * m / a)
     alpha = (clicks + a) / (exposure + a / m)
     weight = sums(context, prior_share * exposure * m, count) + t * level
-    return Rates(exposure, m, prior_share, alpha, level, weight)
+    return Rates(exposure, m, prior_share, alpha, level, weight, settled)
 
 
 def moved_rates(
@@ -356,8 +406,8 @@ def solved(
     close: float = 1e-11,
     slope_there: Floats | None = None,
     earlier: Earlier | None = None,
-) -> tuple[Theta, Floats, Floats]:
-    """β and p that solve the score; its slope J, shape (N, N), and the precision known beforehand.
+) -> Solution:
+    """β and p that solve the score.
 
     Args:
         parts: the pairs of each batch.
@@ -379,25 +429,34 @@ def solved(
     def slope(theta: Theta) -> Floats:
         return np.asarray(sum(part.slope(theta) for part in parts) + np.diag(known))
 
-    jacobian = slope(theta) if slope_there is None else slope_there
-    before = np.inf
-    for _ in range(_ROUNDS):
+    def score_at(theta: Theta) -> Floats:
         pull = np.append(-theta.beta, usual - np.log(theta.p[1:])) * known
-        score = np.asarray(sum(part.score(theta) for part in parts)) + pull
+        return np.asarray(sum(part.score(theta) for part in parts) + pull)
+
+    jacobian = slope(theta) if slope_there is None else slope_there
+    before, size, iterations = np.inf, np.inf, 0
+    score = score_at(theta)
+    while iterations < ROUNDS and not size < close:
+        iterations += 1
         step = np.zeros(f + k - 1)
         step[free] = np.linalg.solve(jacobian[np.ix_(free, free)], score[free])
-        size = float(np.abs(step).max())
-        theta = theta.moved(step * min(1.0, _LONGEST / max(size, 1e-300)))
-        if size < close:
-            break
-        if size > 0.5 * before or size > _LONGEST / 5:
+        size = float(np.abs(step).max(initial=0))
+        step *= min(1.0, _LONGEST / max(size, 1e-300))
+        theta, last = theta.moved(step), score
+        score = score_at(theta)
+        if iterations > _PATIENCE:  # Broyden (1965): what the step has shown of the slope
+            missed = last - score - jacobian @ step
+            jacobian = jacobian + np.outer(missed, step) / max(float(step @ step), 1e-300)
+        elif size >= close and (size > 0.5 * before or size > _LONGEST / 5):
             jacobian = slope(theta)
         before = size
     if close <= _SAME:
         jacobian = slope(theta)
     jacobian[~free], jacobian[:, ~free] = 0.0, 0.0
     jacobian[~free, ~free] = 1.0
-    return theta, jacobian, np.where(free, known, 0.0)
+    converged = size < close and all(part.rates(theta).settled for part in parts)
+    report = FitReport.of(iterations, score * free, jacobian, converged=converged)
+    return Solution(theta, jacobian, np.where(free, known, 0.0), report)
 
 
 def inverse_of(jacobian: Floats, known: Floats) -> Floats:
@@ -478,6 +537,7 @@ class Prior:
         worth: what clicks are worth, where the reward that is asked for is earned by clicks alone.
         base: the fit before it, by whose rates readers of the log's lists stop; `reacting`: z of
             production's reacting to clicks; `leaking`: of a candidate's knowing them.
+        reports: how its fits ended.
     """
 
     ladder: Any
@@ -500,6 +560,13 @@ class Prior:
     base: Prior | None = None
     reacting: float = 0.0
     leaking: tuple[float, ...] = ()
+    reports: tuple[FitReport, ...] = ()
+
+    @property
+    def converged(self) -> bool:
+        """Whether all that it was fitted by is solved."""
+        more = () if self.worth is None else (self.worth.report,)
+        return all(report.converged for report in (*self.reports, *more))
 
     @property
     def top(self) -> str:

@@ -22,10 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import Batch, Floats, Ints, ratio, sums
-from foreclick.learn.prior import RIDGE, Theta, rates
+from foreclick.learn.prior import RIDGE, FitReport, Theta, rates
 from foreclick.learn.shrinkage import best_strength, of_counts
 from foreclick.learn.words import expected_rates
 from foreclick.metrics import CLICKS
+
+UNFITTED = FitReport(converged=True, iterations=0)
+"""Of what has nothing to be fitted yet."""
 
 _ALL_ALIKE = 1e18  # a strength that leaves nothing to items
 _LEARNING, _ROUNDS = 4, 30  # rounds in which strengths are learnt, and all
@@ -69,6 +72,7 @@ class Worth:
         inverse: Shape (F, F): how the score moves γ.
         pull: Shape (E, I): how log L moves each column; `by_score`: Shape (E, F): how the score
             of γ does.
+        report: how the fit of γ ended.
     """
 
     reward: str
@@ -86,6 +90,7 @@ class Worth:
     inverse: Any = None
     pull: Any = None
     by_score: Any = None
+    report: FitReport = UNFITTED
 
     def at(self, position: Ints) -> Floats:
         """How much more a click is worth at positions, counted from 0."""
@@ -211,6 +216,7 @@ def learn_worth(worth: Worth, parts: Sequence[tuple[pa.Array, Floats, Floats, Fl
     c, r, item, x = c[some], r[some], item[some], _design(examined, more[:, item])[some]
     theta = Theta(np.zeros(x.shape[1]), np.ones(1), _ALL_ALIKE, _ALL_ALIKE)
     ridge = RIDGE * (noise or 1.0) * np.eye(x.shape[1])
+    size = np.inf
     for turn in range(_ROUNDS):
         if noise and turn < _LEARNING:
             theta = _strengths(item, count, r, c, x, theta, noise)
@@ -233,6 +239,7 @@ def learn_worth(worth: Worth, parts: Sequence[tuple[pa.Array, Floats, Floats, Fl
         due=found.weight,
         centre=centre,
         inverse=inverse,
+        report=FitReport(size < _ROUNDING, turn + 1),
     )
 
 

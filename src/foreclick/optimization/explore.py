@@ -43,7 +43,7 @@ from foreclick.engines import write_rows
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.cells import row_credit
 from foreclick.estimate.columns import View
-from foreclick.estimate.fitting import fit_priors
+from foreclick.estimate.fitting import converged, fit_priors
 from foreclick.estimate.prior import score_prior
 from foreclick.estimate.work import estimate
 from foreclick.estimators import LADDERS, parse_estimators
@@ -404,7 +404,8 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     """
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
     ladder = LADDERS["ladder"]
-    fit = fit_priors(tally, ladder, [metric.reward], [candidate], depth, drop=False)[metric.reward]
+    fits = fit_priors(tally, ladder, [metric.reward], [candidate], depth, drop=False)
+    fit = converged(fits[metric.reward])
     target = Target(ladder.model, metric, math.inf, ladder)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0
     for batch in batches:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from foreclick.batches import batches_of, pooled, regrouped
 from foreclick.engines import TableLike, open_source, write_rows
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimate.fitting import production_covariance, production_prior
+from foreclick.estimate.fitting import converged, production_covariance, production_prior
 from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
 from foreclick.learn.curves import with_curves
 from foreclick.learn.trend import ITEMS_CHANGE, drift_of
@@ -218,7 +218,7 @@ def optimize(
         log_folds = FoldedLog(batches, folds)
         by_position, theta, p, ladder = True, np.array(metric.theta[:depth]), (1.0,) * depth, None
         if isinstance(by, Ladder):
-            fit = production_prior(batches, by, metric.reward)
+            fit = converged(production_prior(batches, by, metric.reward))
             ladder = LadderRates(fit, production_covariance(batches, fit))
         else:
             by_position, p = by.model.pins_position, by.model.examined(depth)

@@ -17,7 +17,7 @@ from foreclick.engines import write_rows
 from foreclick.engines.files import checked_file, ending, whole_file
 from foreclick.errors import ReportError
 from foreclick.estimate.columns import whole_number
-from foreclick.estimate.fitting import production_covariance, production_prior
+from foreclick.estimate.fitting import converged, production_covariance, production_prior
 from foreclick.estimate.ladder import pairs_of
 from foreclick.estimators import Ladder
 from foreclick.learn.prior import Prior
@@ -152,7 +152,7 @@ def judgments(
     check_columns(tally.shape, [reward], ())
     batches, ladder = batches_of(tally), Ladder(examination=examination)
     report_step("Grading items")
-    fit = production_prior(batches, ladder, reward)
+    fit = converged(production_prior(batches, ladder, reward))
     shared = production_covariance(batches, fit)
     table = pa.concat_tables(
         [_graded(batch, fit, shared, confidence) for batch in batches]

@@ -6,6 +6,7 @@ production, and 0 unless one is given:
 | says | if |
 |---|---|
 | cannot tell | nothing of the candidate was ever shown, or there is no interval |
+| cannot tell | the fit of click rates did not converge |
 | cannot tell | there are fewer than 30 records |
 | cannot tell | most of what was seen of it was seen in few periods only |
 | no difference | the candidate earns what production earns, because it shows the same |
@@ -176,6 +177,7 @@ class Evidence:
         sighted: whether to the estimator it matters which items are shown.
         past: where predictions were held against what came, in words.
         leaking: z of the candidate's knowing the clicks that it is judged by; 0 if it is no matter.
+        converged: whether the fits of the estimator are solved.
     """
 
     estimator: str
@@ -196,6 +198,7 @@ class Evidence:
     varies: float | None = None
     sighted: bool = True
     leaking: float = 0.0
+    converged: bool = True
     past: str = "the backtest"
 
 
@@ -246,6 +249,7 @@ def evidence_for(
         varies=production if simple else None,
         sighted=one.sighted,
         leaking=max(one.leaking, 0.0 if pair.baseline is None else pair.baseline.leaking),
+        converged=one.converged,
         **rest,
     )
 
@@ -469,6 +473,11 @@ def _unfit(e: Evidence) -> str:
         return (
             "nothing of what the candidate would show was ever shown. Next: check that contexts "
             "and items are spelt as in the log."
+        )
+    if not e.converged:
+        return (
+            "the fit of click rates did not converge on this log, so they cannot be relied on. "
+            "Next: ask by an estimator that fits nothing, estimators='ip'."
         )
     if e.records < FEW_RECORDS:
         return (
