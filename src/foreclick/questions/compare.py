@@ -166,7 +166,7 @@ def compare(
                 [of[name] for name in pair if name != PRODUCTION] for of in (answers, checks)
             )
             if verdicts.contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
-                row["verdict"] = verdicts.UNKNOWN
+                row |= {"verdict": verdicts.UNKNOWN, "because": ""}
                 disputed.append(f"{pair[0]} against {pair[1]}")
         if disputed:
             notes.append(
@@ -181,10 +181,28 @@ def compare(
         )
     if unseen := [name for name, one in answers.items() if one.value is None]:
         notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
-    name = question.estimators[0].name
-    rows = [{"estimator": name, "metric": metric.name} | row for row in rows]
+    notes += _next_step(rows)
+    name, hidden = question.estimators[0].name, {"because"}
+    rows = [
+        {"estimator": name, "metric": metric.name}
+        | {column: value for column, value in row.items() if column not in hidden}
+        for row in rows
+    ]
     title = f"{metric.name} by {name} ({100 * confidence:g}% confidence for all pairs)"
     return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
+
+
+def _next_step(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why production and the best candidate that is open are not told apart, and what helps."""
+    unknown = [
+        row
+        for row in rows
+        if row["against"] == PRODUCTION and row["verdict"] == verdicts.UNKNOWN and row["because"]
+    ]
+    best = max(unknown, key=lambda row: float(row["value"]), default=None)
+    if best is None:
+        return []
+    return [f"Cannot tell of {best['candidate']}: {best['because']}"]
 
 
 def _pairs(
@@ -193,7 +211,7 @@ def _pairs(
     confidence: float,
     min_effect: float,
 ) -> list[dict[str, Any]]:
-    """One row per pair: every candidate with production, then with every other.
+    """One row per pair: every candidate with production, then with every other; and why.
 
     Args:
         named: the estimate of each candidate by one estimator.
@@ -227,6 +245,7 @@ def _pairs(
             low=(evidence.low or 0.0) - further[j],
             unseen=evidence.unseen + sum(unseen[j]) + further[j],
         )
+        verdict = verdicts.judge(evidence, min_effect)
         rows.append(
             {
                 "candidate": names[i],
@@ -243,13 +262,14 @@ def _pairs(
                 "lift_low": ends["lift_low"],
                 "lift_high": ends["lift_high"],
                 "covered": seen[names[i]].covered,
-                "verdict": verdicts.judge(evidence, min_effect).word,
+                "verdict": verdict.word,
+                "because": "" if evidence.leaking else verdict.because,
             }
         )
     blank = dict.fromkeys(("change", "se", "low", "high", "all_low", "all_high"))
     blank |= dict.fromkeys(("lift", "lift_low", "lift_high"))
     for name in (name for name in named if name not in seen):
         row = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
-        row |= blank | {"covered": named[name].covered, "verdict": verdicts.UNKNOWN}
+        row |= blank | {"covered": named[name].covered, "verdict": verdicts.UNKNOWN, "because": ""}
         rows.append(row)
     return rows
