@@ -22,6 +22,7 @@ from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.questions import verdicts
+from foreclick.questions.agreement import check_words, sense_of
 from foreclick.questions.answers import lift_words
 from foreclick.questions.evaluate import largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
@@ -84,6 +85,8 @@ class Comparison(Result):
             parts = [f"is better than {few(above)}"] if above else []
             parts += [f"cannot be told from {few(unclear)}"] if unclear else []
             sentences.append(f"{best} {' and '.join(parts)}.")
+        if sense := sense_of(str(ranked[0]["estimator"])):
+            sentences.append(f"Seen means: {sense}.")
         title = f"Candidates against production: {self.title}"
         return Headline(title, tuple(lines), tuple(sentences))
 
@@ -110,7 +113,8 @@ def compare(
         candidates: policies, or tables of rankings, by name.
         metrics: what is counted, one metric.
         estimators: one estimator. By default the ladder answers and `ip` checks it, as in
-            `evaluate`: where the two contradict each other, the verdict is that nobody can tell.
+            `evaluate`, where it covers 90 % of a candidate: if the two contradict each other, the
+            verdict is that nobody can tell.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production; the verdict is
@@ -158,20 +162,7 @@ def compare(
     tables = [_pairs(named, largest, confidence, min_effect) for named in by_estimator]
     answers, rows = by_estimator[0], tables[0]
     for checks, table in zip(by_estimator[1:], tables[1:], strict=True):
-        words = {(row["candidate"], row["against"]): row["verdict"] for row in table}
-        disputed = []
-        for row in rows:
-            pair = row["candidate"], row["against"]
-            one, check = (
-                [of[name] for name in pair if name != PRODUCTION] for of in (answers, checks)
-            )
-            if verdicts.contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
-                row |= {"verdict": verdicts.UNKNOWN, "because": ""}
-                disputed.append(f"{pair[0]} against {pair[1]}")
-        if disputed:
-            notes.append(
-                f"{verdicts.DISAGREE.capitalize()} on {few(disputed)}. {verdicts.NEXT_BACKTEST}"
-            )
+        notes += _check(rows, table, answers, checks)
     if trained := [name for name, one in answers.items() if one.leaking]:
         z = max(answers[name].leaking for name in trained)
         notes.append(
@@ -190,6 +181,37 @@ def compare(
     ]
     title = f"{metric.name} by {name} ({100 * confidence:g}% confidence for all pairs)"
     return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
+
+
+def _check(
+    rows: Sequence[dict[str, Any]],
+    table: Sequence[Mapping[str, Any]],
+    answers: Mapping[str, Estimate],
+    checks: Mapping[str, Estimate],
+) -> list[str]:
+    """Open the verdicts that a check contradicts; which these are, and what was not compared.
+
+    Args:
+        rows: the pairs, by the estimator that answers.
+        table: the same, by the one that checks.
+        answers: the candidates, by the estimator that answers.
+        checks: the same, by the one that checks.
+    """
+    words = {(row["candidate"], row["against"]): row["verdict"] for row in table}
+    disputed = []
+    for row in rows:
+        pair = row["candidate"], row["against"]
+        one, check = ([of[name] for name in pair if name != PRODUCTION] for of in (answers, checks))
+        if verdicts.contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
+            row |= {"verdict": verdicts.UNKNOWN, "because": ""}
+            disputed.append(pair)
+    doubtful = {name for pair in disputed for name in pair}
+    covered = {name: one.covered for name, one in checks.items() if name not in doubtful}
+    said = check_words(next(iter(checks.values())).estimator, covered)
+    if not disputed:
+        return said
+    pairs = few([" against ".join(pair) for pair in disputed])
+    return [f"{verdicts.DISAGREE.capitalize()} on {pairs}. {verdicts.NEXT_BACKTEST}", *said]
 
 
 def _next_step(rows: Sequence[Mapping[str, Any]]) -> list[str]:
