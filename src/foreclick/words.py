@@ -40,8 +40,13 @@ def about(number: float, digits: int = 2) -> str:
         >>> about(13_765, 3), about(41.2), about(7)
         ('13,800', '42', '7')
     """
+    return f"{rounded_up(number, digits):,}"
+
+
+def rounded_up(number: float, digits: int = 2) -> int:
+    """The least number of few digits that is no smaller."""
     unit = int(10 ** max(math.floor(math.log10(max(number, 1.0))) + 1 - digits, 0))
-    return f"{math.ceil(round(number / unit, 6)) * unit:,}"
+    return math.ceil(round(number / unit, 6)) * unit
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:

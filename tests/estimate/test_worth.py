@@ -211,3 +211,23 @@ def test_a_click_may_be_worth_more_at_lower_positions():
         candidate = ranking(found_shop, name)
         (row,) = fc.evaluate(log, candidate, metrics="revenue@3", estimators="ladder").to_dicts()
         assert row["lift_low"] < truth < row["lift_high"], name
+
+
+def test_a_column_that_nobody_uses_does_not_move_the_error_of_a_ratio():
+    """It parts rows of equal records, in a log that has no days to count by."""
+    rng = np.random.default_rng(8)
+    clicks = rng.integers(0, 2, (400, 2))
+    log = {
+        "context": rng.integers(0, 3, 400).tolist(),
+        "items": [rng.permutation(3)[:2].tolist() for _ in range(400)],
+        "clicks": clicks.tolist(),
+        "paid": (clicks * rng.choice([1.0, 4.0], clicks.shape)).tolist(),
+        "idle": rng.integers(0, 50, 400).tolist(),
+    }
+    lists = {"context": [0, 1, 2], "items": [[0, 1], [2, 0], [1, 2]]}
+    ses = []
+    for segments in ([], ["idle"]):
+        read_as = fc.read_log(log, rewards={"paid": "paid"}, segments=segments)
+        found = fc.evaluate(read_as, lists, metrics="paid@2/clicks@2", estimators="ladder")
+        ses.append(found["se"][0])
+    assert ses[1] == pytest.approx(ses[0], rel=1e-12, abs=0)

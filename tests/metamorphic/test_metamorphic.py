@@ -54,3 +54,9 @@ def test_what_equal_candidates_share_is_not_rounding():
         for noise in rng.normal(0, 1e-15, (5, 4, 4))
     ]
     assert np.ptp(wide) < 1e-9
+
+
+@pytest.mark.parametrize("seed", [98000060, 98000061])
+def test_what_clicks_earn_is_learnt_from_records_and_not_from_rows(seed):
+    """In a log without days, a row had made itself expected, whatever records it stood for."""
+    assert [compared(seed, change)[1] for change in ("a segment more", "a reward more")] == [[], []]

@@ -189,6 +189,20 @@ def test_says_what_only_few_days_saw():
     assert "repeated" not in without.shown
 
 
+def test_days_are_no_step_where_many_days_did_not_show_it():
+    records = [*repeated(((1, 2), (1, 0)), times=16), *repeated(((2, 1), (1, 0)), times=6)]
+    table = drawn.log_table(records, day=[*range(1, 17), *[1, 2, 3] * 2])
+    found = fc.support(
+        fc.read_log(table, period="day"),
+        {"context": ["q"], "items": [[2, 1]]},
+        metrics="clicks@2",
+        estimators="ip",
+    )
+    assert found.notes[0].endswith(
+        "Next: show the candidate to some users; fc.explore says to how many."
+    )
+
+
 def test_says_how_many_contexts_are_out_of_sight():
     records = [*RECORDS, *repeated(((4, 5), (1, 0)), times=2, context="r")]
     candidate = {"context": ["q", "r"], "items": [[1, 2, 3], [8, 9, 7]]}

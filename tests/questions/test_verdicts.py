@@ -1,5 +1,6 @@
 """The rules of a verdict, one by one."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,8 @@ from foreclick.questions.verdicts import (
     guarded,
     judge,
 )
+from foreclick.simulate.shop import Shop
+from foreclick.simulate.shop import draw as shop_log
 
 
 def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=None, repeated=None):
@@ -105,7 +108,30 @@ def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
         (replace(seen(-0.01, 0.03), records=1000), "Next: log about 3,000 more records"),
         (replace(seen(0.0, 0.04), records=1000), "Next: log about 100 more records"),
         (replace(seen(-0.04, 0.0), records=1000), "Next: log about 100 more records"),
-        (seen(-0.01, 0.01001), "with min_effect=0.023 this is 'no difference'"),
+        (
+            replace(seen(-0.01, 0.01001), records=1000),
+            "with min_effect=0.023 this is 'no difference'",
+        ),
+        # More than three times the days there are, nobody waits for.
+        (
+            replace(seen(-0.01, 0.0298), periods=14),
+            "more than 3 times as many periods would be needed to decide it. Next: show",
+        ),
+        # What days do not reduce, they do not decide, and the rest they must decide alone.
+        (replace(seen(-0.01, 0.05), periods=14, lasting=0.1), "Next: log about 23 more periods"),
+        (
+            replace(seen(-0.01, 0.03), periods=14, lasting=0.26),
+            "part of that is how far the model may be off, which more periods do not tell. Next: ",
+        ),
+        (
+            replace(seen(-0.01, 0.05), periods=14, lasting=0.6, covered=0.7),
+            "was never shown, and more periods of production do not tell what it earns. Next: show",
+        ),
+        (
+            replace(seen(0.01, 0.03, repeated=0.2), periods=15),
+            "Next: log 5 more periods at least.",
+        ),
+        (replace(seen(0.01, 0.03, repeated=0.2), periods=16), "Next: show the candidate"),
         (replace(seen(-0.01, 0.03), sighted=False), "no ranking matters"),
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "fc.explore says to how many"),
         (
@@ -116,6 +142,52 @@ def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
 )
 def test_what_would_help(evidence, helps):
     assert helps in judge(evidence).because
+
+
+@pytest.mark.parametrize("periods", [7, 28, 112])
+def test_no_more_days_than_three_times_those_there_are(periods):
+    """Whatever is open: steps that name a number of days can be waited for."""
+    counts = []
+    for high in np.linspace(0.0101, 0.09, 60).tolist():
+        for lasting in (0.0, 0.2, 0.45, 0.9):
+            open_ = judge(replace(seen(-0.01, high), periods=periods, lasting=lasting)).because
+            counts += [
+                float(n.replace(",", ""))
+                for n in re.findall(r"about ([\d,.]+) more periods", open_)
+            ]
+            assert "Next: " in open_
+    assert max(counts) <= 3 * periods
+    assert len(counts) > 20
+
+
+@pytest.mark.parametrize("days", [14, 112])
+def test_days_are_no_step_where_production_cannot_show_the_items(days):
+    drawn = shop_log(
+        Shop(
+            records=6_000,
+            queries=60,
+            pool=20,
+            catalogue=400,
+            positions=5,
+            days=days,
+            alien=(0.3, 0.4),
+            candidates=("better", "similar"),
+        ),
+        7,
+    )
+    tally = fc.tally(fc.read_log(drawn.log, context="query", period="day", unit="user"))
+    policies = {name: fc.Ranking(each, context="query") for name, each in drawn.candidates.items()}
+    said = [
+        str(fc.evaluate(tally, policy, metrics="clicks@3").verdicts[0])
+        for policy in policies.values()
+    ]
+    compared = fc.compare(tally, policies)
+    assert "cannot tell" in compared["verdict"][:2]
+    said += [note for note in compared.notes if note.startswith("Cannot tell of ")]
+    assert len(said) == 3
+    for because in said:
+        assert "Next: show the candidate" in because
+        assert "more periods of production do not tell" in because
 
 
 def test_a_guardrail_without_an_interval_says_why_there_is_none():

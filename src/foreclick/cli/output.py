@@ -167,7 +167,7 @@ def markdown(result: Result) -> str:
     for row in result.rows:
         cells = (_plain(format_value(name, row[name])) for name in columns)
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"- {_plain(note)}" for note in result.notes), ""]
+    lines += ["", *(f"- {_plain(said)}" for said in _said(result)), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -182,13 +182,18 @@ def junit(result: Result) -> str:
         verdict, f"<failure message={text} type={quoteattr(str(verdict))}/>"
     )
     failed, skipped = int("<failure" in body), int("<skipped" in body)
-    notes = escape("\n".join(map(printable, result.notes)))
+    notes = escape("\n".join(map(printable, _said(result))))
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<testsuite name="foreclick gate" tests="1" failures="{failed}" skipped="{skipped}">\n'
         f'<testcase classname="foreclick.gate" name={name}>{body}'
         f"<system-out>{notes}</system-out></testcase>\n</testsuite>\n"
     )
+
+
+def _said(result: Result) -> tuple[str, ...]:
+    """What the answer says besides its numbers: what was seen and compared, and notes."""
+    return (*(result.headline.sentences if result.headline else ()), *result.notes)
 
 
 def _sentence(result: Result) -> str:

@@ -251,14 +251,17 @@ class SlotWorths:
     def _influence(self, moves: Floats) -> Floats:
         """Shape (E, R): what clicks earned besides what is expected of them, by how it counts.
 
-        As for clicks, 1 / √(1 − h) undoes that a day has made itself expected.
+        As for clicks, 1 / √(1 − h) undoes that a day has made itself expected; or a record has, in
+        a log without days. Not a row: how many records one has depends on what else is read.
         """
         batch, worth, at = self.batch, self.worth, clicked(self.batch, self.worth.reward)
-        day = batch.clusters["period"][at.row] if "period" in batch.clusters else at.row
-        days = int(day.max(initial=0)) + 1
-        entries, entry = numbered(at.pair * days + day, batch.pair_count * days)
-        own = sums(entry, at.c * batch.n[at.row], len(entries))[entry] / self.pairs.weight[at.pair]
+        own = at.c
+        if "period" in batch.clusters:
+            day = batch.clusters["period"][at.row]
+            days = int(day.max(initial=0)) + 1
+            entries, entry = numbered(at.pair * days + day, batch.pair_count * days)
+            own = sums(entry, at.c * batch.n[at.row], len(entries))[entry]
         cell = self.cells.slot[batch.row_list[at.row], at.position]
         left = at.r / (worth.mean or 1.0) - at.c * self.known[0][0][cell]
-        left *= leverage_factor(own)
+        left *= leverage_factor(own / self.pairs.weight[at.pair])
         return np.stack([sums(at.row, left * each[cell], len(batch.n)) for each in moves])

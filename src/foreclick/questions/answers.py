@@ -5,27 +5,24 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from foreclick.batches import FEW_RECORDS
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.estimates import Estimate
-from foreclick.estimators import MEANINGS
 from foreclick.metrics import AnyMetric
-from foreclick.models import MODELS
 from foreclick.policies import Lists, Policy
-from foreclick.questions.verdicts import DISAGREE, MIN_COVERED, UNKNOWN, Evidence, Verdict
+from foreclick.questions.agreement import Beside, agreement, is_blind, lifts, seen_words
+from foreclick.questions.verdicts import DISAGREE, UNKNOWN, Evidence, Verdict
 from foreclick.results import Headline, Result, Value, format_value, span
-from foreclick.words import few, listed, number_of, plural
+from foreclick.words import few, number_of, plural
 
-NEXT_TO_NOTHING = 0.01  # of the candidate's exposure; an estimator that saw less shows no number
 _LINES = 20  # segments that an answer lists; the table has them all
 _THIN = 0.8  # of the candidate's exposure; below it, the missing part is worth a note
 _WORTH_SAYING = 0.005  # of an answer that rests on something
 _RESTS_ON = {"rankers": "on how the rankers place them", "new": "on items never shown there"}
-_ROLES = {"ladder": "the ladder", "ladder-ip": "the ladder", "ip": "the cautious check"}
 _NUMBERS = {"value", "se", "low", "high", "borrowed", "margin"}
 _NUMBERS |= {"change", "change_low", "change_high", "lift", "lift_low", "lift_high"}
 _TRACKED = _NUMBERS - {"borrowed", "margin"} | {"production", "covered", "ess", "records"}
@@ -36,11 +33,6 @@ Row = Mapping[str, Any]
 def answering_of(names: Sequence[str]) -> str:
     """Which of the estimators that a user named gives the answer."""
     return next((name for name in ("ladder", "ladder-ip", "ip") if name in names), names[0])
-
-
-def is_blind(row: Row) -> bool:
-    """Whether the estimator saw next to nothing of the candidate."""
-    return row["value"] is None or (row["covered"] or 0.0) < NEXT_TO_NOTHING
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +56,7 @@ class Evaluation(Result):
     | dropped | invalid rows that were left out when the log was read |
     | verdict | better, worse, no difference (worth having), or cannot tell |
 
-    Printed, it gives the answer by one estimator, and whether the others agree; ``print(e.table)``
+    Printed, it gives the answer by one estimator, and which others agree; ``print(e.table)``
     shows every row, without columns that have nothing to say. An estimator that saw less than 1 %
     of the candidate shows no number there. All columns of all rows are in `rows`.
 
@@ -94,7 +86,7 @@ class Evaluation(Result):
 
     @property
     def headline(self) -> Headline:
-        """The answer by one estimator, and whether the others agree."""
+        """The answer by one estimator, what the log saw, and what others say beside it."""
         rows, by, whole, answering = self.rows, self.by, self.whole, self.answering
         confidence = self.evidence[0].confidence if self.evidence else None
         estimators: dict[str, list[Row]] = {}
@@ -112,25 +104,34 @@ class Evaluation(Result):
         if len(answers) > _LINES:
             sentences.append(f"The first {_LINES} of {len(answers):,}; the table has them all.")
         if not by:
-            shares = {row["metric"]: format_value("covered", row["covered"]) for row in answers}
-            each = listed([f"{share} for {metric}" for metric, share in shares.items()])
-            sentence = f"Of what the candidate would show, the log saw {each}."
-            if len(different := set(shares.values())) == 1:
-                share = different.pop()
-                how_much = "all that" if share == "100%" else f"{share} of what"
-                sentence = f"The log saw {how_much} the candidate would show."
-            sentences.append(sentence)
+            sentences.append(
+                seen_words(answering, {row["metric"]: row["covered"] for row in answers})
+            )
         if confidence:
-            verdicts = zip(rows, self.verdicts, strict=False)
-            disputed = {str(row["estimator"]) for row, v in verdicts if DISAGREE in v.because}
-            sentences += _agreement(answers, estimators, by, disputed)
+            sentences += agreement(self._beside(answers, estimators), by)
         elif estimators:  # no interval says how far apart is far
-            names = [f"{n} ({_lifts(r)})" if _lifts(r) else n for n, r in estimators.items()]
+            names = [f"{n} ({lifts(r)})" if lifts(r) else n for n, r in estimators.items()]
             sentences.append(f"Other click models: {', '.join(names)}.")
         rests = number_of(float((whole or answers)[0]["records"] or 0), "record")
         rests += "" if confidence is None else f", {100 * confidence:g}% confidence"
         title = f"Candidate against {self.against}, by {answering} ({rests})"
         return Headline(title, tuple(lines), tuple(sentences))
+
+    def _beside(
+        self, answers: Sequence[Row], others: Mapping[str, Sequence[Row]]
+    ) -> dict[str, list[Beside]]:
+        """The rows of other estimators beside those that answer the same."""
+        keys = ("metric", *self.by)  # not the clip: a ladder has none
+        answer_of = {tuple(row[key] for key in keys): row for row in answers}
+        verdicts = zip(self.rows, self.verdicts, strict=False)
+        disputed = {id(row) for row, verdict in verdicts if DISAGREE in verdict.because}
+        return {
+            name: [
+                Beside(answer_of[tuple(row[key] for key in keys)], row, id(row) in disputed)
+                for row in rows
+            ]
+            for name, rows in others.items()
+        }
 
     def metrics(self) -> dict[str, float]:
         """The numbers as a flat dict, for MLflow, W&B and others to log.
@@ -189,70 +190,6 @@ def lift_words(row: Row, against: str) -> tuple[str, ...]:
         words.append(f"({span(column, row[f'{column}_low'], row[f'{column}_high'])})")
     start, end = (format_value("value", row[c]) for c in (against, "value"))
     return (*words, f"{start} → {end}")
-
-
-def _agreement(
-    answers: Sequence[Row],
-    others: Mapping[str, Sequence[Row]],
-    by: Sequence[str],
-    disputed: Set[str],
-) -> list[str]:
-    """Whether the other estimators come to the same, and which of them see too little."""
-    sizes = "agree on the verdict, not on its size"
-    groups: dict[str, list[str]] = {"agree": [], sizes: [], "disagree": []}
-    too_little, steady, keys = [], [], ("metric", *by)  # not the clip: a ladder has none
-    answer_of = {tuple(row[key] for key in keys): row for row in answers}
-
-    def named(name: str) -> str:
-        return f"{_ROLES[name]} ({MEANINGS[name]})" if name in _ROLES else name
-
-    def overlap(a: Row, b: Row) -> bool:
-        """Whether two intervals of the same change have a value in common."""
-        (low, high), (other_low, other_high) = (
-            (row.get("change_low"), row.get("change_high")) for row in (a, b)
-        )
-        if low is None or high is None or other_low is None or other_high is None:
-            return True
-        return bool(low <= other_high and other_low <= high)
-
-    for name, rows in others.items():
-        pairs = [
-            (a, b)
-            for a, b in ((answer_of[tuple(row[key] for key in keys)], row) for row in rows)
-            if not is_blind(a) and not is_blind(b) and b["covered"] >= MIN_COVERED
-        ]
-        if name in MODELS and not MODELS[name].sees_items:
-            steady.append(name)
-        elif not pairs:
-            most = format_value("covered", max(row["covered"] or 0.0 for row in rows))
-            too_little.append(f"{named(name)} saw {most} of it")
-        elif name not in disputed and all(overlap(a, b) for a, b in pairs):
-            groups["agree"].append(name)
-        elif name not in disputed and all(a.get("verdict") == b.get("verdict") for a, b in pairs):
-            groups[sizes].append(name)
-        else:
-            groups["disagree"].append(name)
-    sentences = []
-    for predicate, names in groups.items():
-        if names:
-            verb, _, rest = predicate.partition(" ")
-            who = listed([named(name) for name in names])
-            lifts = "; ".join(filter(None, (_lifts(others[name]) for name in names)))
-            words = f"{who} {plural(len(names), f'{verb}s', verb)} {rest}".rstrip()
-            sentences.append(f"{words}: {lifts}." if lifts else f"{words}.")
-    if too_little:
-        sentences.append(f"{listed(too_little)}, too little to have a say.")
-    # With a capital, unless it begins with an estimator's short name.
-    sentences = [s[0].upper() + s[1:] if s.startswith("the ") else s for s in sentences]
-    if steady:
-        sentences.append(f"No say, because no ranking matters to it: {', '.join(steady)}.")
-    return sentences
-
-
-def _lifts(rows: Sequence[Row]) -> str:
-    """The lifts of an estimator, if they are few."""
-    each = ["–" if is_blind(row) else format_value("lift", row["lift"]) for row in rows]
-    return ", ".join(each) if len(rows) <= 3 else ""
 
 
 # --- notes ----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.questions import verdicts
+from foreclick.questions.agreement import check_words, sense_of
 from foreclick.questions.answers import lift_words
 from foreclick.questions.evaluate import largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
@@ -84,6 +85,8 @@ class Comparison(Result):
             parts = [f"is better than {few(above)}"] if above else []
             parts += [f"cannot be told from {few(unclear)}"] if unclear else []
             sentences.append(f"{best} {' and '.join(parts)}.")
+        if sense := sense_of(str(ranked[0]["estimator"])):
+            sentences.append(f"Seen means: {sense}.")
         title = f"Candidates against production: {self.title}"
         return Headline(title, tuple(lines), tuple(sentences))
 
@@ -110,7 +113,8 @@ def compare(
         candidates: policies, or tables of rankings, by name.
         metrics: what is counted, one metric.
         estimators: one estimator. By default the ladder answers and `ip` checks it, as in
-            `evaluate`: where the two contradict each other, the verdict is that nobody can tell.
+            `evaluate`, where it covers 90 % of a candidate: if the two contradict each other, the
+            verdict is that nobody can tell.
         missing: what contexts without a list count as: "error", or "production".
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production; the verdict is
@@ -158,20 +162,7 @@ def compare(
     tables = [_pairs(named, largest, confidence, min_effect) for named in by_estimator]
     answers, rows = by_estimator[0], tables[0]
     for checks, table in zip(by_estimator[1:], tables[1:], strict=True):
-        words = {(row["candidate"], row["against"]): row["verdict"] for row in table}
-        disputed = []
-        for row in rows:
-            pair = row["candidate"], row["against"]
-            one, check = (
-                [of[name] for name in pair if name != PRODUCTION] for of in (answers, checks)
-            )
-            if verdicts.contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
-                row["verdict"] = verdicts.UNKNOWN
-                disputed.append(f"{pair[0]} against {pair[1]}")
-        if disputed:
-            notes.append(
-                f"{verdicts.DISAGREE.capitalize()} on {few(disputed)}. {verdicts.NEXT_BACKTEST}"
-            )
+        notes += _check(rows, table, answers, checks)
     if trained := [name for name, one in answers.items() if one.leaking]:
         z = max(answers[name].leaking for name in trained)
         notes.append(
@@ -181,10 +172,59 @@ def compare(
         )
     if unseen := [name for name, one in answers.items() if one.value is None]:
         notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
-    name = question.estimators[0].name
-    rows = [{"estimator": name, "metric": metric.name} | row for row in rows]
+    notes += _next_step(rows)
+    name, hidden = question.estimators[0].name, {"because"}
+    rows = [
+        {"estimator": name, "metric": metric.name}
+        | {column: value for column, value in row.items() if column not in hidden}
+        for row in rows
+    ]
     title = f"{metric.name} by {name} ({100 * confidence:g}% confidence for all pairs)"
     return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
+
+
+def _check(
+    rows: Sequence[dict[str, Any]],
+    table: Sequence[Mapping[str, Any]],
+    answers: Mapping[str, Estimate],
+    checks: Mapping[str, Estimate],
+) -> list[str]:
+    """Open the verdicts that a check contradicts; which these are, and what was not compared.
+
+    Args:
+        rows: the pairs, by the estimator that answers.
+        table: the same, by the one that checks.
+        answers: the candidates, by the estimator that answers.
+        checks: the same, by the one that checks.
+    """
+    words = {(row["candidate"], row["against"]): row["verdict"] for row in table}
+    disputed = []
+    for row in rows:
+        pair = row["candidate"], row["against"]
+        one, check = ([of[name] for name in pair if name != PRODUCTION] for of in (answers, checks))
+        if verdicts.contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
+            row |= {"verdict": verdicts.UNKNOWN, "because": ""}
+            disputed.append(pair)
+    doubtful = {name for pair in disputed for name in pair}
+    covered = {name: one.covered for name, one in checks.items() if name not in doubtful}
+    said = check_words(next(iter(checks.values())).estimator, covered)
+    if not disputed:
+        return said
+    pairs = few([" against ".join(pair) for pair in disputed])
+    return [f"{verdicts.DISAGREE.capitalize()} on {pairs}. {verdicts.NEXT_BACKTEST}", *said]
+
+
+def _next_step(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why production and the best candidate that is open are not told apart, and what helps."""
+    unknown = [
+        row
+        for row in rows
+        if row["against"] == PRODUCTION and row["verdict"] == verdicts.UNKNOWN and row["because"]
+    ]
+    best = max(unknown, key=lambda row: float(row["value"]), default=None)
+    if best is None:
+        return []
+    return [f"Cannot tell of {best['candidate']}: {best['because']}"]
 
 
 def _pairs(
@@ -193,7 +233,7 @@ def _pairs(
     confidence: float,
     min_effect: float,
 ) -> list[dict[str, Any]]:
-    """One row per pair: every candidate with production, then with every other.
+    """One row per pair: every candidate with production, then with every other; and why.
 
     Args:
         named: the estimate of each candidate by one estimator.
@@ -227,6 +267,7 @@ def _pairs(
             low=(evidence.low or 0.0) - further[j],
             unseen=evidence.unseen + sum(unseen[j]) + further[j],
         )
+        verdict = verdicts.judge(evidence, min_effect)
         rows.append(
             {
                 "candidate": names[i],
@@ -243,13 +284,14 @@ def _pairs(
                 "lift_low": ends["lift_low"],
                 "lift_high": ends["lift_high"],
                 "covered": seen[names[i]].covered,
-                "verdict": verdicts.judge(evidence, min_effect).word,
+                "verdict": verdict.word,
+                "because": "" if evidence.leaking else verdict.because,
             }
         )
     blank = dict.fromkeys(("change", "se", "low", "high", "all_low", "all_high"))
     blank |= dict.fromkeys(("lift", "lift_low", "lift_high"))
     for name in (name for name in named if name not in seen):
         row = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
-        row |= blank | {"covered": named[name].covered, "verdict": verdicts.UNKNOWN}
+        row |= blank | {"covered": named[name].covered, "verdict": verdicts.UNKNOWN, "because": ""}
         rows.append(row)
     return rows

@@ -92,9 +92,10 @@ def evaluate(
         metrics: spellings such as "clicks@3", "dcg@10" and "success@3", ratios of two such as
             "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
-            "all". By default the ladder answers, and `ip` checks it: where the two contradict each
-            other, the verdict is that nobody can tell. Of graded rewards that are earned without
-            clicks `ip` answers, with the ladder as its check; with `logging=`, estimators that use
+            "all". By default the ladder answers, and `ip` checks it where it covers 90 % of the
+            candidate: if the two contradict each other, the verdict is that nobody can tell. Of
+            graded rewards that are earned without clicks `ip` answers, with the ladder as its
+            check; with `logging=`, estimators that use
             it. `pbm` learns
             from the log how much positions are examined; `Weighted("pbm", examination=…)` is told.
             `Weighted("ip", clip=100)` bounds weights by M = 100.

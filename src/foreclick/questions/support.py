@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from foreclick.batches import count_periods
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.covariance import ENOUGH_PERIODS
 from foreclick.estimate.estimates import Estimate
@@ -16,6 +17,7 @@ from foreclick.options import verb
 from foreclick.policies import Marginals, PolicyLike, as_policy
 from foreclick.question import Missing
 from foreclick.questions.evaluate import make_question
+from foreclick.questions.verdicts import NEXT_TRIAL, next_periods
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike, local_tally
 from foreclick.words import number_of
@@ -133,7 +135,7 @@ def support(
     return Support(
         tuple(rows),
         tuple(rows[0]),
-        tuple(notes + assumed + _notes(rows)),
+        tuple(notes + assumed + _notes(rows, count_periods(tally) if tally.shape.period else 0)),
         contexts=_least_covered(estimates.of_candidate(0, whole=True)),
         by=tuple(segments),
     )
@@ -176,7 +178,7 @@ def _least_covered(estimates: Sequence[Estimate]) -> Result:
     return Result(tuple(rows), ("estimator", "metric", "context", "records", "covered", "share"))
 
 
-def _notes(rows: list[dict[str, Value]]) -> list[str]:
+def _notes(rows: list[dict[str, Value]], periods: int) -> list[str]:
     """In plain words: how often the log saw the candidate, and where it saw nothing of it."""
     lowest: dict[str, float] = {}
     for row in rows:
@@ -193,8 +195,7 @@ def _notes(rows: list[dict[str, Value]]) -> list[str]:
     if often < _MOST:
         notes.append(
             f"{1 - often:.0%} of what {name!r} saw was seen in fewer than {ENOUGH_PERIODS} "
-            f"periods: its clicks may be those days' doing. Next: log {ENOUGH_PERIODS} more "
-            "periods at least."
+            "periods: its clicks may be those days' doing. " + (next_periods(periods) or NEXT_TRIAL)
         )
     dark = max(seen, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:

@@ -40,7 +40,7 @@ from foreclick.estimate.covariance import ENOUGH_PERIODS
 from foreclick.estimate.estimates import Estimate
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.results import format_value, span
-from foreclick.words import about
+from foreclick.words import about, rounded_up
 
 # An anytime interval is shortest after two weeks, and within 6 % of it from day 4 to day 80; or,
 # where days do not count, after so many records.
@@ -54,13 +54,16 @@ HELD, BROKEN = "held", "broken"  # of a guardrail; or it cannot be told
 OPPOSITE = {BETTER: WORSE, WORSE: BETTER, HELD: BROKEN, BROKEN: HELD}
 DISAGREE = "the ladder and its cautious check disagree"
 NEXT_BACKTEST = "Next: fc.backtest(log), which says which of the two predicts this log."
+NEXT_TRIAL = "Next: show the candidate to some users; fc.explore says to how many."
 SEEN = Unseen(0.0, 0.0)  # of production, all was seen
 
 _CERTAIN = 0.99  # of a contradiction
 _ROUNDING = 1e-9  # of a value, or of production: what differs by less is the same
 _LEAST = 1e-150  # of what a lift is over: its square is a number
 _SOME_MORE = 1.1  # times as many days; less is not worth saying
-_HOPELESS = 10  # an interval so many times wider than the change is not narrowed by more days
+_MOST_MORE = 3  # times the days there are; nobody waits for more, and production is another by then
+_DECIDES = 0.5  # of the variance
+_LARGEST_EFFECT = 0.05  # of production; nobody can call a larger change no difference
 _EFFECT, _POWER = 0.02, 0.8  # the change that a trial should show, and how often
 _ENDS = ("se", "low", "high", "change_low", "change_high", "lift_low", "lift_high")
 
@@ -138,8 +141,8 @@ class Pair:
             return inference.anytime(confidence, freedom, time, tuned)
 
         memory, freedom = one.memory()
-        lasting, unseen = one.covariance + np.diag([memory, 0.0]), one.unseen()
-        se, low, high = inference.interval(one.value, [1.0, 0.0], lasting, reach(freedom))
+        remembered, unseen = one.covariance + np.diag([memory, 0.0]), one.unseen()
+        se, low, high = inference.interval(one.value, [1.0, 0.0], remembered, reach(freedom))
         low = max(max(low, 0.0) - unseen.less, 0.0)  # rewards are not negative
         ends |= {"se": se, "low": low, "high": high + unseen.more}
         if production is None or (baseline is not None and not baseline.has_variance):
@@ -148,6 +151,20 @@ class Pair:
         unseen = unseen.against(SEEN if baseline is None else baseline.unseen())
         wide = reach(one.estimates.freedom(one.stratum.number))
         return ends | difference_ends(one.value, production, joint, wide, unseen)
+
+    def lasting(self) -> float:
+        """The share of the change's variance that stays, however long the log.
+
+        What a ladder's model may be off by, and what was never shown, no record shows: of these
+        errors all that contexts share stays, where others fall as records come.
+        """
+        one, baseline = self.estimate, self.baseline
+        if not (one.ladder and one.has_variance) or not (baseline is None or baseline.has_variance):
+            return 0.0
+        joint = one.covariance if baseline is None else one.estimates.joint([one, baseline])
+        error = one.off_by - (0.0 if baseline is None else baseline.off_by)
+        variance = float(np.array([1.0, -1.0]) @ joint @ np.array([1.0, -1.0]))
+        return min(float(error @ error) / variance, 1.0) if variance > 0 else 0.0
 
 
 # --- what a verdict rests on ----------------------------------------------------------------------
@@ -176,6 +193,7 @@ class Evidence:
         varies: the variance of a record's reward, at most; None if that is not known.
         sighted: whether to the estimator it matters which items are shown.
         past: where predictions were held against what came, in words.
+        lasting: the share of the variance that no further record reduces.
         leaking: z of the candidate's knowing the clicks that it is judged by; 0 if it is no matter.
         converged: whether the fits of the estimator are solved.
     """
@@ -199,6 +217,7 @@ class Evidence:
     sighted: bool = True
     leaking: float = 0.0
     converged: bool = True
+    lasting: float = 0.0
     past: str = "the backtest"
 
 
@@ -248,6 +267,7 @@ def evidence_for(
         assumes=not one.ladder,
         varies=production if simple else None,
         sighted=one.sighted,
+        lasting=pair.lasting(),
         leaking=max(one.leaking, 0.0 if pair.baseline is None else pair.baseline.leaking),
         converged=one.converged,
         **rest,
@@ -490,10 +510,10 @@ def _unfit(e: Evidence) -> str:
             "periods at least."
         )
     if e.repeated is not None and e.repeated < REPEATED:
+        step = next_periods(e.periods or 0.0) or _next_trial(e)
         return (
             f"only {format_value('share', e.repeated)} of what was seen of the candidate was seen "
-            f"in {ENOUGH_PERIODS} periods or more, so its clicks may be those days' doing. Next: "
-            f"log {ENOUGH_PERIODS} more periods at least."
+            f"in {ENOUGH_PERIODS} periods or more, so its clicks may be those days' doing. {step}"
         )
     if e.leaking:
         return (
@@ -501,6 +521,15 @@ def _unfit(e: Evidence) -> str:
             f"better than later ones (z = {e.leaking:.0f}). Next: say until when, trained_until=…."
         )
     return ""
+
+
+def next_periods(periods: float) -> str:
+    """What helps where little was seen in several periods; empty where there were enough of them.
+
+    What production hardly ever showed in many periods, it will hardly show in a few more.
+    """
+    few = periods <= _MOST_MORE * ENOUGH_PERIODS
+    return f"Next: log {ENOUGH_PERIODS} more periods at least." if few else ""
 
 
 def _why_open(e: Evidence, min_effect: float) -> str:
@@ -520,32 +549,57 @@ def _why_open(e: Evidence, min_effect: float) -> str:
     left = abs(abs(e.change or 0.0) - min_effect * production) - e.unseen  # for chance
     if e.unseen > width or (e.unseen > 0 and left <= 0):
         return f"{missing}, worth up to {_share(e, e.unseen)}. {_next_trial(e, min_effect)}"
-    if left > 0 and width < _HOPELESS * left:
-        times = max((width / left) ** 2, _SOME_MORE)
-        more, what = (times - 1) * (e.periods or e.records), "period" if e.periods else "record"
-        size = "more" if math.isinf(more) else f"about {about(more)} more {what}s"
+    there, what = (e.periods, "periods") if e.periods else (e.records, "records")
+    times = _times(e, width, left)
+    if times <= (1 + _MOST_MORE) * (1 + _ROUNDING):
+        more = "more"
+        if math.isfinite(there):
+            most = min(rounded_up((times - 1) * there), _MOST_MORE * there)
+            more = f"about {most:,.0f} more {what}"
         worth = f"whether that is {format_value('share', min_effect)} of production"
         return (
-            f"{changes}, which leaves {worth if min_effect else 'it'} open. Next: log {size}; they "
+            f"{changes}, which leaves {worth if min_effect else 'it'} open. Next: log {more}; they "
             "decide if the change is what it seems."
         )
     furthest = max(abs(low), abs(high + e.beyond))
     share = furthest / production * _SOME_MORE if production else 1.0
-    if share > 0.999:
-        return f"{changes}: too close to call. {_next_trial(e, min_effect)}"
     share = math.ceil(1000 * share) / 1000
-    return (
-        f"{changes}: too close to call. Next: say which change matters; with min_effect={share:g} "
-        "this is 'no difference'."
-    )
+    if share <= _LARGEST_EFFECT:
+        return (
+            f"{changes}: too close to call. Next: say which change matters; with "
+            f"min_effect={share:g} this is 'no difference'."
+        )
+    if e.lasting <= _DECIDES and left**2 >= e.lasting * width**2:
+        why = f"more than {_MOST_MORE} times as many {what} would be needed to decide it"
+    elif e.covered < MIN_COVERED:
+        why = f"{missing}, and more {what} of production do not tell what it earns"
+    else:
+        why = f"part of that is how far the model may be off, which more {what} do not tell"
+    return f"{changes}; {why}. {_next_trial(e, min_effect)}"
 
 
-def _next_trial(e: Evidence, min_effect: float) -> str:
+def _times(e: Evidence, width: float, left: float) -> float:
+    """How many times as many days decide, if the change is what it seems; infinite if none do.
+
+    Only what days reduce falls with their number. Where the rest is most of it, it decides.
+
+    Args:
+        e: what the verdict rests on.
+        width: half of the interval, for chance.
+        left: what half of the interval must come down to.
+    """
+    stays = e.lasting * width**2
+    if left <= 0 or e.lasting > _DECIDES or left**2 <= stays:
+        return math.inf
+    return max((width**2 - stays) / (left**2 - stays), _SOME_MORE)
+
+
+def _next_trial(e: Evidence, min_effect: float = 0.0) -> str:
     """To show the candidate to so many users that a change is seen; `explore` plans it."""
     effect, margin = min_effect or _EFFECT, inference.margins(e.confidence, _POWER)
     size = inference.sample_size(e.varies or 0.0, effect * (e.production or 0.0), margin)
     if e.varies is None or math.isinf(size):
-        return "Next: show the candidate to some users; fc.explore says to how many."
+        return NEXT_TRIAL
     return (
         f"Next: show the candidate in about {about(size)} lists, which tells a change of "
         f"{format_value('share', effect)}; fc.explore plans it."

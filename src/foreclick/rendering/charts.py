@@ -8,7 +8,8 @@ from typing import Any
 from foreclick.errors import ReportError
 from foreclick.estimators import MEANINGS
 from foreclick.questions import verdicts
-from foreclick.questions.answers import Evaluation, is_blind
+from foreclick.questions.agreement import is_blind
+from foreclick.questions.answers import Evaluation
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
 from foreclick.questions.examination import Examination

@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from foreclick.questions.agreement import sense_of
 from foreclick.questions.answers import Evaluation
 from foreclick.questions.report import Report
 from foreclick.rendering import charts, drawing, wording
@@ -48,7 +49,7 @@ def _environment() -> Environment:
         "paths": drawing.PATHS,
         "verdicts": wording.VERDICTS,
         "numbers": numbers,
-        **{call.__name__: call for call in (*_WORDS, number_of, plural)},
+        **{call.__name__: call for call in (*_WORDS, number_of, plural, sense_of)},
     }
     return made
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from foreclick.questions import verdicts
-from foreclick.questions.answers import Evaluation, is_blind
+from foreclick.questions.agreement import is_blind
+from foreclick.questions.answers import Evaluation
 from foreclick.questions.report import Report
 from foreclick.results import Value, format_value
 

@@ -1,0 +1,122 @@
+"""What is said of estimators beside the answer: what was compared, what was not, and why."""
+
+import re
+
+import pytest
+
+import foreclick as fc
+from foreclick.cli.output import markdown
+from foreclick.questions.agreement import AGREES, ALLOWS, DIFFERS, SAME_VERDICT, Beside, relation
+from foreclick.results import format_value
+from foreclick.simulate.shop import Shop, draw
+
+SMALL = Shop(
+    records=6_000,
+    queries=40,
+    pool=20,
+    catalogue=400,
+    positions=5,
+    candidates=("better", "similar", "tweak"),
+)
+NEEDED = 0.9
+
+
+def row(change, low, high, verdict="cannot tell", *, margin=0.0):
+    found = {"change": change, "change_low": low, "change_high": high + margin}
+    return found | {"verdict": verdict, "borrowed": 0.0, "margin": margin}
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (row(0.03, 0.01, 0.05, "better"), AGREES),
+        (row(0.03, -0.01, 0.07), AGREES),
+        # That it saw too little to exclude the answer is no agreement.
+        (row(0.03, 0.025, 0.035, "better", margin=0.1), ALLOWS),
+        # Nor is what points the other way, whatever its interval holds.
+        (row(-0.01, -0.06, 0.05), ALLOWS),
+        (row(-0.35, -0.8, 0.1), ALLOWS),
+        (row(0.08, 0.05, 0.11, "better"), ALLOWS),  # the intervals have 0.05 in common
+        (row(0.09, 0.07, 0.11, "better"), SAME_VERDICT),
+        (row(-0.01, -0.03, 0.01), DIFFERS),
+    ],
+)
+def test_agreement_is_of_sign_and_size(other, says):
+    answer = row(0.04, 0.02, 0.05, "better")
+    assert relation(Beside(answer, other, disputed=False)) == says
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def shop(request):
+    drawn = draw(SMALL, request.param)
+    tally = fc.tally(fc.read_log(drawn.log, context="query", period="day", unit="user"))
+    return tally, {
+        name: fc.Ranking(table, context="query") for name, table in drawn.candidates.items()
+    }
+
+
+def test_nobody_agrees_who_points_the_other_way_or_was_not_compared(shop):
+    tally, candidates = shop
+    metrics, said = ["clicks@1", "clicks@5"], 0
+    for candidate in candidates.values():
+        found = fc.evaluate(tally, candidate, metrics=metrics, estimators="all")
+        answers = {each["metric"]: each for each in found if each["estimator"] == "ladder"}
+        agreeing = [s for s in found.headline.sentences if re.search(r"\bagrees?\b", s)]
+        for each in found:
+            if each["lift"] is None:
+                continue
+            number = format_value("lift", each["lift"])
+            against = each["lift"] * answers[each["metric"]]["lift"] < 0
+            if not (against or each["covered"] < NEEDED):
+                continue
+            said += 1
+            assert not any(number in sentence for sentence in agreeing), (each, agreeing)
+    assert said > 3
+
+
+def test_what_is_covered_too_little_says_so(shop):
+    tally, candidates = shop
+    for candidate in candidates.values():
+        found = fc.evaluate(tally, candidate, metrics="clicks@3")
+        check = next(each for each in found if each["estimator"] == "ip")
+        said = " ".join(found.headline.sentences)
+        if check["covered"] < NEEDED:
+            share = f"{100 * check['covered']:.1f}%"
+            assert f"covers {share} of it, so it was not compared (90% needed)." in said
+            assert "agree" not in said
+        else:
+            assert "not compared" not in said
+        assert "(same item, any position)." in said  # what of the candidate the log saw
+        assert "have a say" not in said
+
+
+def test_an_estimator_that_is_compared_on_one_metric_is_not_on_the_other(shop):
+    tally, candidates = shop
+    found = fc.evaluate(tally, candidates["tweak"], metrics=["clicks@1", "dcg@5"], estimators="all")
+    shares = {each["metric"]: each["covered"] for each in found if each["estimator"] == "list"}
+    assert shares["dcg@5"] < NEEDED < shares["clicks@1"], "the test says little"
+    said = found.headline.sentences
+    assert any("list" in sentence and " on clicks@1" in sentence for sentence in said)
+    assert any(re.search(r"list (covers )?[\d.]+% of it for dcg@5", sentence) for sentence in said)
+    assert any("because no ranking matters to it: rctr" in sentence for sentence in said)
+
+
+def test_a_comparison_says_what_was_checked(shop):
+    tally, candidates = shop
+    found = fc.compare(tally, candidates)
+    said = " ".join(found.notes)
+    assert "Seen means: same item, any position." in found.headline.sentences
+    for name, candidate in candidates.items():
+        rows = fc.evaluate(tally, candidate, metrics="clicks@3")
+        covered = next(each["covered"] for each in rows if each["estimator"] == "ip")
+        if covered < NEEDED:
+            assert f"% of {name}" in said
+            assert "not compared (90% needed)." in said
+        else:
+            assert "does not contradict the answer on" in said or "disagree on" in said
+
+
+def test_a_gate_says_it_too(shop):
+    tally, candidates = shop
+    found = fc.evaluate(tally, candidates["similar"], metrics="clicks@3")
+    assert "not compared" in markdown(found)
