@@ -145,7 +145,8 @@ def refuse_ids(table: Table, shape: Shape) -> None:
 
     Most values of such a column are among the items of their own list, and they stand as ids do: in
     front, at the places of their items, or one and the same everywhere. Grades of items that are
-    numbered from 1 are among the items too, but do not stand so. A 1 says nothing: it is a click.
+    numbered from 1 are among the items too, but do not stand so. A 1 says nothing: it is a click;
+    nor does a single amount that all have.
     """
     for name in (name for name in shape.rewards if name not in shape.masks):
         compared = _compared(table, shape, name)
@@ -157,8 +158,10 @@ def refuse_ids(table: Table, shape: Shape) -> None:
             "found": f"CASE WHEN s.ids > 0 THEN s.{N} ELSE 0 END",
         }
         say = table.engine.say
-        found = compared.aggregate({f: Value.sum(text, say, "real") for f, text in facts.items()})
-        among = found["ids"] > _AMONG * found["values"]
+        sums = {fact: Value.sum(text, say, "real") for fact, text in facts.items()}
+        ends = {each: Value(f"{each}(s.last)", pa.float64()) for each in ("min", "max")}
+        found = compared.aggregate(sums | ends)
+        among = found["ids"] > _AMONG * found["values"] and found["min"] != found["max"]
         if among and found["placed"] >= _PLACED * found["lists"]:
             example = compared.where("s.ids > 0 AND s.placed = 1 LIMIT 1").to_pylist()[0]
             raise InvalidLogError(
@@ -171,10 +174,10 @@ def refuse_ids(table: Table, shape: Shape) -> None:
 
 
 def _compared(table: Table, shape: Shape, name: str) -> Table:
-    """The rows with three facts about one reward.
+    """The rows with four facts about one reward.
 
     `many`: its values above 1; `ids`: how many of these are items of the list; `placed`: 1 if all
-    its values stand as ids do.
+    its values stand as ids do; `last`: the last of those above 1.
     """
     say, names = table.engine.say, shape.reward(name)
     items, values = ([say.column(column) for column in some] for some in (shape.items, names))
@@ -195,6 +198,8 @@ def _compared(table: Table, shape: Shape, name: str) -> Table:
     # A comparison with NULL, behind a short list, holds nowhere.
     stands = " OR ".join(f"CASE WHEN {wrong} THEN 1 ELSE 0 END = 0" for wrong in elsewhere)
 
+    last = (f"WHEN {value} > 1 THEN {value}" for value in reversed(values))
+
     def count(conditions: Iterable[str]) -> Value:
         return Value(" + ".join(f"CASE WHEN {each} THEN 1 ELSE 0 END" for each in conditions))
 
@@ -202,6 +207,7 @@ def _compared(table: Table, shape: Shape, name: str) -> Table:
         "many": count(f"{value} > 1" for value in values),
         "ids": count(f"{v} > 1 AND {i} IN ({listed})" for v, i in zip(values, ids, strict=True)),
         "placed": count([stands]),
+        "last": Value(say.cast(f"CASE {' '.join(last)} END", "real"), pa.float64()),
     }
     return table.made(own | as_ids).made(own | facts)
 
