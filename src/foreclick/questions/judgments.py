@@ -23,7 +23,7 @@ from foreclick.estimators import Ladder
 from foreclick.learn.prior import Prior
 from foreclick.options import verb
 from foreclick.progress import report_step
-from foreclick.question import check_columns
+from foreclick.question import check_columns, check_earned
 from foreclick.results import Result
 from foreclick.tallies import LogLike, local_tally
 
@@ -150,6 +150,7 @@ def judgments(
     """
     tally, notes = local_tally(log)
     check_columns(tally.shape, [reward], ())
+    check_earned(tally, reward)
     batches, ladder = batches_of(tally), Ladder(examination=examination)
     report_step("Grading items")
     fit = production_prior(batches, ladder, reward)
