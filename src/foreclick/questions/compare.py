@@ -23,6 +23,7 @@ from foreclick.options import verb
 from foreclick.policies import PolicyLike, as_policy
 from foreclick.questions import verdicts
 from foreclick.questions.answers import lift_words
+from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
@@ -51,9 +52,11 @@ class Comparison(Result):
 
     Attributes:
         confidence: of the intervals.
+        compared: a sentence on how far down lists are compared, if some candidate's end early.
     """
 
     confidence: float = 0.95
+    compared: str = ""
     _hidden = "estimator metric change se low high all_low all_high"
 
     @property
@@ -69,7 +72,8 @@ class Comparison(Result):
                 continue
             seen = f"{format_value('covered', row['covered'])} of it seen"
             lines.append((name, verdict, *lift_words(row, "other"), seen))
-        sentences = [] if len(ranked) <= _LINES else [f"The best {_LINES} of {len(ranked):,}."]
+        sentences = [self.compared] if self.compared else []
+        sentences += [] if len(ranked) <= _LINES else [f"The best {_LINES} of {len(ranked):,}."]
         best = str(ranked[0]["candidate"])
         if ranked[0]["value"] is not None and len(ranked) > 1:
             words: dict[str, str | None] = {}
@@ -146,6 +150,8 @@ def compare(
     policies = [
         as_policy(policy, tally.names, f"candidate {name!r}") for name, policy in candidates.items()
     ]
+    named = {repr(name): policy for name, policy in zip(candidates, policies, strict=True)}
+    (metric,), depth_words = compared_down(tally, named, [metric], USUAL_METRICS[:1])
     question, assumed = make_question(
         tally, policies, [metric], estimators, missing, "frequency", clusters=clusters
     )
@@ -184,7 +190,7 @@ def compare(
     name = question.estimators[0].name
     rows = [{"estimator": name, "metric": metric.name} | row for row in rows]
     title = f"{metric.name} by {name} ({100 * confidence:g}% confidence for all pairs)"
-    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
+    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence, depth_words)
 
 
 def _pairs(
