@@ -91,7 +91,8 @@ def evaluate(
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
         metrics: spellings such as "clicks@3", "dcg@10" and "success@3", ratios of two such as
-            "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values.
+            "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values. Where the candidate's
+            lists end before production's, the default ones end there, and deeper ones are refused.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it: where the two contradict each
             other, the verdict is that nobody can tell. Of graded rewards that are earned without
