@@ -1,6 +1,5 @@
 """Ids of clicked items that are given where a number for each item should be; and what is none."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -114,10 +113,10 @@ def test_the_message_says_how_many_and_shows_one():
     log = log_of([[7, 8, 9], [9, 8, 7]], [[8, 0, 0], [9, 0, 0]])
     with pytest.raises(InvalidLogError) as error:
         fc.read_log(log)
-    assert re.sub(r"items=.*?\]\.", "…", str(error.value)) == (
+    assert str(error.value) == (
         "clicks seem to be the ids of items, not a number for each item: in 2 records they are "
-        "items of the same list, for example context='q' … If they are ids, use "
-        "fc.from_events(log, log, list_id='…', items=('items', 'clicks'), action=None). If they "
-        "are amounts or grades, give the items other names, for instance 'i7' for 7."
+        "items of the same list, for example context='q' items=[7, 8, 9] clicks=[8, 0, 0]. If they "
+        "are ids, use fc.from_events(log, log, list_id='…', items=('items', 'clicks'), "
+        "action=None). If they are amounts or grades, give the items other names, for instance "
+        "'i7' for 7."
     )
-    assert re.search(r"items=\[7, 8, 9\] clicks=\[8, 0, 0\]|items=\[9, 8, 7\]", str(error.value))

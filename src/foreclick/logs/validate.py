@@ -163,7 +163,8 @@ def refuse_ids(table: Table, shape: Shape) -> None:
         found = compared.aggregate(sums | ends)
         among = found["ids"] > _AMONG * found["values"] and found["min"] != found["max"]
         if among and found["placed"] >= _PLACED * found["lists"]:
-            example = compared.where("s.ids > 0 AND s.placed = 1 LIMIT 1").to_pylist()[0]
+            first = f"s.ids > 0 AND s.placed = 1 ORDER BY s.{CONTEXT}, s.{shape.items[0]} LIMIT 1"
+            example = compared.where(first).to_pylist()[0]
             raise InvalidLogError(
                 f"{name} seem to be the ids of items, not a number for each item: in "
                 f"{number_of(found['found'], 'record')} they are items of the same list, for "
