@@ -110,6 +110,11 @@ def test_only_contexts_count_that_the_candidate_knows():
         fc.evaluate(ragged, lists(SHORT), metrics="dcg@10")
 
 
+def test_contexts_that_only_the_candidate_has_change_nothing(log):
+    more = {"context": ["q", "r", "z"], "items": [SHORT, SHORT, WHOLE]}
+    assert fc.evaluate(log, more).headline.sentences[0] == SENTENCE
+
+
 def test_a_baseline_may_end_first(log):
     answer = fc.evaluate(log, lists(WHOLE), baseline=lists(SHORT))
     assert "those of the baseline at position 3" in answer.headline.sentences[0]

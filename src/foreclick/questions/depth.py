@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from foreclick.engines import Value
+from foreclick.engines import Table, Value
 from foreclick.errors import MetricError
-from foreclick.logs import CONTEXT, ITEM, N
+from foreclick.logs import CONTEXT, ITEM, N, numbered
 from foreclick.metrics import AnyMetric, Metric
 from foreclick.policies import LogView, Observed, Policy
 from foreclick.tallies import Tally
@@ -43,10 +43,11 @@ def compared_down(
     chosen = (*guardrails, *([] if [m.name for m in metrics] == list(usual) else metrics))
     deepest, cut = min(max(map(_depth, (*metrics, *guardrails))), tally.shape.depth), {}
     for name, policy in policies.items():
-        if policy.longest < deepest and not isinstance(policy, Observed):
-            going_on = _going_on(tally, policy, int(policy.longest))
-            if going_on.num_rows:
-                cut[name] = int(policy.longest), going_on
+        if isinstance(policy, Observed) or policy.reaches(deepest):
+            continue
+        end = policy.longest_in(_view(tally.stored, 1)[0])
+        if end < deepest and (going_on := _going_on(tally, policy, int(end))).num_rows:
+            cut[name] = int(end), going_on
     if not cut:
         return tuple(metrics), ""
     end = min(position for position, _ in cut.values())
@@ -72,18 +73,24 @@ def _depth(metric: AnyMetric) -> int:
     return max((part.depth for part in metric.parts if not part.shown), default=0)
 
 
-def _going_on(tally: Tally, policy: Policy, end: int) -> pa.Table:
-    """The contexts that a policy knows and that production showed more in, and their records."""
-    say, deeper = tally.engine.say, tally.shape.items[end]
-    rows = tally.stored.where(f"{say.column(deeper)} IS NOT NULL")
-    item = Value(f"min({say.column(deeper)})", rows.kinds.field(deeper).type)
-    found = rows.grouped(rows.own([CONTEXT]), {N: rows.total(N), ITEM: item}).to_pyarrow()
+def _view(rows: Table, end: int) -> tuple[LogView, pa.Table]:
+    """The contexts of some rows, for a policy, and their records."""
+    say, item = rows.engine.say, numbered(ITEM, end)[-1]
+    least = Value(f"min({say.column(item)})", rows.kinds.field(item).type)
+    found = rows.grouped(rows.own([CONTEXT]), {N: rows.total(N), ITEM: least}).to_pyarrow()
+    found = found.sort_by(CONTEXT)
     contexts, items = (
         pa.concat_arrays([pa.array([], column.type), *column.chunks])
-        for column in (found.sort_by(CONTEXT)[CONTEXT], found[ITEM][:1])
+        for column in (found[CONTEXT], found[ITEM][:1])
     )
-    known = policy.known(LogView(contexts, items, end))
-    return found.sort_by(CONTEXT).filter(pa.array(known))
+    return LogView(contexts, items, end), found
+
+
+def _going_on(tally: Tally, policy: Policy, end: int) -> pa.Table:
+    """The contexts that a policy knows and that production showed more in, and their records."""
+    deeper = tally.engine.say.column(tally.shape.items[end])
+    view, found = _view(tally.stored.where(f"{deeper} IS NOT NULL"), end)
+    return found.filter(pa.array(policy.known(view)))
 
 
 def _refusal(
