@@ -339,6 +339,13 @@ def test_the_command_line_knows_them(tmp_path, capsys):
     rows = fc.read_tally(out).to_arrow().to_pylist()
     marks = [c for c in rows[0] if c.startswith("clicks_")]
     assert sum(row["n"] * (row[c] or 0) for row in rows for c in marks) == 2
+    plow = str(tmp_path / "plow.parquet")
+    pq.write_table(pa.Table.from_pylist(plowed()), plow)
+    snowplowed = ["tally", plow, "--tracker", "snowplow", "-o", out]
+    assert main(snowplowed) == 2
+    assert "no search term" in " ".join(capsys.readouterr().err.split())
+    assert main([*snowplowed, "--context", f"{ACTION}.name"]) == 0
+    assert set(fc.read_tally(out).to_arrow()["context"].to_pylist()) == {"shoe", "hat"}
     assert main(["tally", path, "--tracker", "ubi", "-o", out]) == 2
     assert "have two tables" in capsys.readouterr().err
     assert main(["tally", path, "--tracker", "snowplough", "-o", out]) == 2
