@@ -50,16 +50,13 @@ def compared_down(
             cut[name] = int(end), going_on
     if not cut:
         return tuple(metrics), ""
+    for name, (position, going_on) in cut.items():
+        # `Marginals` have no nulls to say that nothing is to be shown: they are as they are.
+        if policies[name].complete and any(_depth(metric) > position for metric in chosen):
+            raise MetricError(_refusal(tally, name, position, going_on, chosen))
+    if len(chosen) == len(metrics) + len(guardrails):
+        return tuple(metrics), ""
     end = min(position for position, _ in cut.values())
-    if any(_depth(metric) > end for metric in chosen):
-        name, (position, going_on) = next(iter(cut.items()))
-        message = _refusal(tally, name, position, going_on, chosen)
-        if policies[name].complete:
-            message += (
-                f" If no more than {position} are to be shown, say so by lists of "
-                f"{tally.shape.depth} positions that are null below {position}."
-            )
-        raise MetricError(message)
     shorter = (f"{m.name.partition('@')[0]}@{min(_depth(m), end)}" for m in metrics)
     ends = listed([f"{name} at position {position}" for name, (position, _) in cut.items()])
     return tuple(dict.fromkeys(map(Metric, shorter))), (
@@ -107,5 +104,6 @@ def _refusal(
         f"{listed([m.name for m in deep])} would count nothing of {name} below position {end}, "
         f"where its lists end. Production's go on in {number_of(going_on.num_rows, 'context')} "
         f"({share:.0%} of the records), for example {example!r}. Ask for {ask}, or give whole "
-        "lists."
+        f"lists. If no more than {end} are to be shown, say so by lists of {tally.shape.depth} "
+        f"positions that are null below {end}."
     )
