@@ -141,6 +141,17 @@ MISTAKES: dict[str, Mistake] = {
     "ids of clicks instead of 0 and 1": read(
         {"context": ["q"], "items": [[10, 20]], "clicks": [[20]]}
     ),
+    "ids of clicks at all positions": read(
+        {"context": ["q"] * 2, "items": [[10, 20], [30, 40]], "clicks": [[20, 0], [30, 0]]}
+    ),
+    "a log in which nothing was clicked": lambda _: fc.evaluate(
+        LOG | {"clicks": [[0, 0]] * 40}, CANDIDATE
+    ),
+    "a metric deeper than the candidate": candidate(
+        {"context": ["q", "r"], "items": [[1], [3]]}, metrics="clicks@2"
+    ),
+    "an action that nobody did": events(rewards={"clicks": "clicked"}),
+    "searches of Snowplow without their term": do(fc.events.snowplow, {"event_id": [1]}),
     "a negative click": read({"context": ["q"], "items": [[10, 20]], "clicks": [[-1, 0]]}),
     "items that are floats": read({"context": ["q"], "items": [[1.0, 2.0]], "clicks": [[1, 0]]}),
     "an empty frame": read(pd.DataFrame()),

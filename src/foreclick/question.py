@@ -18,7 +18,7 @@ from foreclick.models import MODELS, ClickModel
 from foreclick.options import worker_count
 from foreclick.policies import Policy
 from foreclick.tallies.base import Tally
-from foreclick.words import did_you_mean
+from foreclick.words import did_you_mean, number_of
 
 Missing = Literal["error", "production", "drop"]
 Clusters = Literal["period", "unit", "record"]  # whose records vary together
@@ -149,9 +149,10 @@ class Question:
         return [list(targets) for targets in groups.values()]
 
 
-def check_question(shape: Shape, question: Question) -> None:
+def check_question(tally: Tally, question: Question) -> None:
     """Refuse what this log cannot answer, before any work is done."""
-    check_metrics(shape, question.parts)
+    shape = tally.shape
+    check_metrics(tally, question.parts)
     check_columns(shape, (), question.by)
     for number, estimator in enumerate(question.estimators):
         logging = question.logging_of(number)
@@ -206,12 +207,26 @@ def check_clips(estimator: Estimator, metric: Metric) -> None:
         )
 
 
-def check_metrics(shape: Shape, metrics: Iterable[Metric]) -> None:
-    """Refuse metrics of rewards that the log was read without."""
+def check_metrics(tally: Tally, metrics: Iterable[Metric]) -> None:
+    """Refuse metrics of rewards that the log was read without, or that nothing in it has earned."""
+    shape = tally.shape
     for metric in metrics:
         if not metric.shown and metric.source not in shape.rewards:
             hint = meant(metric.name, shape.rewards)
             raise MetricError(f"metric {metric.name!r}: {_no_reward(shape, metric.source, hint)}")
+        if not metric.shown:
+            check_earned(tally, metric.source)
+
+
+def check_earned(tally: Tally, reward: str) -> None:
+    """Refuse a reward that is 0 everywhere: any ranking is then as good as any other."""
+    if reward in tally.unearned:
+        records = number_of(tally.counts()["records"], "record")
+        raise MetricError(
+            f"the log has no {reward}: they are 0 in all of its {records}, so it cannot tell one "
+            f"ranking from another. Check which column they were read from, {reward}=, or of "
+            "events which actions count, rewards=."
+        )
 
 
 def _no_reward(shape: Shape, name: str, hint: str) -> str:

@@ -2,6 +2,7 @@
 
 import gc
 import math
+import re
 import threading
 
 import ibis
@@ -10,6 +11,7 @@ import pytest
 
 from foreclick import engines
 from foreclick.engines import BUCKETS, HASHES, SPELLINGS, hashed_here
+from foreclick.engines.files import brief
 from foreclick.errors import EngineError, SourceError
 from tests.engines.looking import ODD, bucket_of, kept, only_spark
 
@@ -144,3 +146,21 @@ def test_a_failure_names_its_step_and_shows_its_sql(engine, home):
     # and the engine still answers, and keeps nothing of it
     assert table.to_pyarrow().to_pylist() == [{"word": "seven"}]
     assert not kept(engine, "foreclick_shaky")
+
+
+@pytest.mark.parametrize("value", ["s.one - s.other", "sum(s.one)", "sqrt(s.missing)"])
+def test_a_failure_is_told_in_a_sentence_without_functions_that_would_do(engine, value):
+    table = opened(engine, pa.table({"one": [[1]], "other": ["x"]}))
+    with pytest.raises(EngineError) as failed:
+        table.query(f"SELECT {value} AS n FROM {table.rows} AS s").to_pyarrow()
+    told = str(failed.value).partition("\nThe statement was:")[0]
+    assert len(told.splitlines()) == 1
+    assert not re.search(r"Candidate|might need|Project|LINE \d", told)
+
+
+def test_a_failure_names_the_column_that_the_engine_points_to():
+    told = ["Conversion Error: no whole number: '7 EUR'", "", 'LINE 1: SELECT CAST("price" AS INT)']
+    error = RuntimeError("\n".join([*told, " " * 15 + "^"]))
+    assert brief(error) == "Conversion Error: no whole number: '7 EUR' (at the column 'price')"
+    named = RuntimeError("\n".join(['column "price" is odd', told[2], " " * 15 + "^"]))
+    assert brief(named) == 'column "price" is odd'

@@ -14,7 +14,6 @@ from foreclick.errors import ModelError
 from foreclick.estimators import parse_estimators
 from foreclick.question import Question, policy_depth
 from tests.answers import answer, log_of
-from tests.drawn import lists_table
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.judge import answers_of, ask
 from tests.tries import tries
@@ -108,8 +107,11 @@ def test_a_logging_probability_of_next_to_nothing_is_refused_unless_clipped(chan
 @pytest.mark.parametrize("longest", [3, 8])
 def test_a_metric_deeper_than_anything_shown_costs_no_more(longest):
     records = [Record("q", (1, 2, 3, 4, 5), (1.0, 0.0, 1.0, 0.0, 0.0))] * 6
-    policy = {"q": {tuple(range(longest, 0, -1)): 1.0}}
-    candidate, log = fc.Lists(lists_table(policy)), fc.tally(log_of(records))
+    shown = tuple(range(longest, 0, -1))
+    policy = {"q": {shown: 1.0}}
+    empty = [None] * (len(records[0].items) - longest)  # it is to show no more
+    table = {"context": ["q"], "items": [[*shown, *empty]], "probability": [1.0]}
+    candidate, log = fc.Lists(table), fc.tally(log_of(records))
     for depth in (8, 100_000):
         question = Question([candidate], parse_estimators("ip"), [fc.Metric(f"clicks@{depth}")])
         assert policy_depth(question, log.shape) == max(longest, log.shape.depth)

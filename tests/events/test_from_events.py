@@ -6,11 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from foreclick import tally
-from foreclick.errors import InvalidLogError
+from foreclick.engines import Value
+from foreclick.errors import InvalidLogError, SourceError
 from foreclick.events import Match, from_events
 
 START = datetime(2026, 3, 1, 23, 59)  # noqa: DTZ001 - as in most logs
@@ -126,6 +127,7 @@ ACTION = st.fixed_dictionaries(
 @settings(max_examples=12, deadline=None)
 @given(st.lists(IMPRESSION, min_size=1, max_size=12), st.lists(ACTION, min_size=1, max_size=8))
 def test_every_event_is_where_a_slow_reading_puts_it(shown, actions):
+    assume(any(row["action"] == "click" for row in actions))  # else it is a misspelt action
     shown = [*shown, {"list": 9, "item": 1, "place": 1, "time": 0}]
     places, earned, losses = slow_by_id(shown, actions)
     moments = [{**row, "when": at(row["time"]), "q": "q"} for row in shown]
@@ -336,3 +338,42 @@ def test_lists_that_break_the_rules_are_in_the_ledger():
     assert log.ledger.losses == {"lists, context is null": 1}
     with pytest.raises(InvalidLogError, match="nothing is left of 2 rows"):
         from_events({**SHOWN, "context": pa.nulls(5, pa.string())}, CLICKS)
+
+
+# --- actions that nobody did --------------------------------------------------------------------
+
+DID = {"list_id": [1, 1, 2], "item": ["a", "b", "a"], "action": ["Click", "Click", "buy"]}
+LISTED = {
+    "list_id": [1, 1, 2, 2],
+    "context": ["q"] * 4,
+    "item": ["a", "b"] * 2,
+    "position": [1, 2] * 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        (None, r"^no action is 'click', .* has Click \(2\), buy \(1\)\. Did you mean 'Click'\?"),
+        ({"clicks": "tap"}, r"^no action is 'tap', which clicks count\. .* buy \(1\)\. Say which"),
+        ({"clicks": ["tap", "hit"]}, r"^no action is 'tap' or 'hit'"),
+        ({"clicks": "Click", "orders": "buys"}, r"^no action is 'buys', .* mean 'buy'\?"),
+    ],
+)
+def test_actions_that_nobody_did_are_refused_with_those_that_are_there(engine, rewards, message):
+    shown, done = engine.load(pa.table(LISTED)), engine.load(pa.table(DID))
+    with pytest.raises(SourceError, match=message):
+        from_events(shown, done, rewards=rewards)
+
+
+def test_no_actions_at_all():
+    nothing = pa.table(DID)[:0]
+    with pytest.raises(SourceError, match="There are no actions at all"):
+        from_events(LISTED, nothing)
+
+
+def test_a_day_without_orders_is_a_day():
+    log = from_events(LISTED, DID, rewards={"clicks": "Click", "orders": "purchase"})
+    assert tally(log).table.aggregate({"n": Value("sum(orders_1 + orders_2)")}) == {"n": 0}
+    either = from_events(LISTED, DID, rewards={"clicks": ["click", "Click"]})
+    assert log.rows == either.rows == 2

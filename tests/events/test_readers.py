@@ -12,6 +12,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main
+from foreclick.errors import SourceError
 from foreclick.events import Match, algolia, ga4, snowplow, ubi
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
@@ -132,6 +133,33 @@ def test_ga4_without_search_terms_says_what_contexts_are():
     assert {context for context, _, _ in clicked(named)} == {"20260501"}
 
 
+def as_exported(value: Any) -> Any:  # noqa: ANN401
+    """As BigQuery exports to JSON: integers of 64 bits as text, and nothing for what is NULL."""
+    if isinstance(value, dict):
+        return {name: as_exported(v) for name, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [as_exported(each) for each in value]
+    return str(value) if isinstance(value, int) else value
+
+
+def test_ga4_from_its_export_to_json(tmp_path):
+    rows = pa.Table.from_pylist(searched(), GA4).to_pylist()
+    path = tmp_path / "events.json"
+    path.write_text("".join(f"{json.dumps(as_exported(row))}\n" for row in rows))
+    log = ga4(path)
+    assert clicked(log) == SEARCHED
+    days = {row["period"] for row in fc.tally(log).to_arrow().to_pylist()}
+    assert days == {NOON.date()}
+    assert clicked(ga4(path, context="event_date")).total() == len(SEARCHED)
+
+
+def test_an_event_that_nobody_sends_is_refused_with_those_that_are_sent():
+    events = pa.Table.from_pylist(searched(), GA4)
+    with pytest.raises(SourceError, match=r"'select_items'.*view_item_list \(4\).*'select_item'\?"):
+        ga4(events, rewards={"clicks": "select_items"})
+    assert ga4(events, rewards={"clicks": "select_item", "orders": "purchase"}).rows == 4
+
+
 # --- the others ---------------------------------------------------------------------------------
 
 LISTS: Counter[Any] = Counter(
@@ -241,11 +269,22 @@ def as_json(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def test_snowplow():
-    assert clicked(snowplow(pa.Table.from_pylist(plowed()))) == LISTS
-    assert clicked(snowplow(pd.DataFrame(plowed()))) == LISTS
+    by_name = {"context": f"{ACTION}.name"}
+    assert clicked(snowplow(pa.Table.from_pylist(plowed()), **by_name)) == LISTS
+    assert clicked(snowplow(pd.DataFrame(plowed()), **by_name)) == LISTS
     loud = as_json(plowed())
     loud = loud.rename_columns([name.upper() for name in loud.column_names])
-    assert clicked(snowplow(loud)) == LISTS
+    assert clicked(snowplow(loud, **by_name)) == LISTS
+
+
+def test_snowplow_has_no_search_terms_and_says_so():
+    """Every search is a list of one name, which would be one context for all."""
+    searches = [row | {ACTION: row[ACTION] | {"name": "search results"}} for row in plowed()]
+    with pytest.raises(SourceError, match=r"no search term.*context='search_term'"):
+        snowplow(pa.Table.from_pylist(searches))
+    terms = ["shoe", "hat", None, None, None, None]
+    events = pa.Table.from_pylist(searches).append_column("search_term", pa.array(terms))
+    assert clicked(snowplow(events, context="search_term")) == LISTS
 
 
 IN_SPARK = pytest.mark.parametrize(
@@ -300,6 +339,13 @@ def test_the_command_line_knows_them(tmp_path, capsys):
     rows = fc.read_tally(out).to_arrow().to_pylist()
     marks = [c for c in rows[0] if c.startswith("clicks_")]
     assert sum(row["n"] * (row[c] or 0) for row in rows for c in marks) == 2
+    plow = str(tmp_path / "plow.parquet")
+    pq.write_table(pa.Table.from_pylist(plowed()), plow)
+    snowplowed = ["tally", plow, "--tracker", "snowplow", "-o", out]
+    assert main(snowplowed) == 2
+    assert "no search term" in " ".join(capsys.readouterr().err.split())
+    assert main([*snowplowed, "--context", f"{ACTION}.name"]) == 0
+    assert set(fc.read_tally(out).to_arrow()["context"].to_pylist()) == {"shoe", "hat"}
     assert main(["tally", path, "--tracker", "ubi", "-o", out]) == 2
     assert "have two tables" in capsys.readouterr().err
     assert main(["tally", path, "--tracker", "snowplough", "-o", out]) == 2

@@ -94,6 +94,8 @@ def draw(seed: int) -> Case:
     logged = contexts[: rng.randint(1, 5)]
     days = _days(rng)
     rows = [row for x in logged for row in _rows(rng, x, pool, days)]
+    if not any(map(any, (row.clicks for row in rows))):  # which every question refuses
+        rows[0] = rows[0]._replace(clicks=(1.0, *rows[0].clicks[1:]))
     _weigh(rng, rows)
     kind = rng.choice(KINDS)
     known = [x for x in logged if rng.random() < 0.85]

@@ -52,15 +52,18 @@ def tally_of(case: Case, slots: int | None = None) -> fc.Tally:
 def policy_of(case: Case) -> Any:  # noqa: ANN401 - a policy
     """The candidate."""
     lists = drawn.lists_table(case.candidate)
+    rows = lists["items"].to_pylist()
+    depth = max(map(len, (*rows, *(row.items for row in case.rows)))) + 1
+    meant = [[*row, *[None] * (depth - len(row))] for row in rows]  # to be short, which nulls say
     match case.kind:
         case "Marginals":
             return fc.Marginals(drawn.marginals_table(case.candidate))
         case "Ranking":
-            return fc.Ranking(lists.drop_columns("probability"))
+            return fc.Ranking({"context": lists["context"].to_pylist(), "items": meant})
         case "Observed":
             return fc.Observed(fc.read_log(lists, count="probability", clicks=None))
         case _:
-            return fc.Lists(lists)
+            return fc.Lists(lists.to_pydict() | {"items": meant})
 
 
 def logging_of(case: Case) -> Any:  # noqa: ANN401 - a policy, or how it is known

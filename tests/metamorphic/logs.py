@@ -60,7 +60,12 @@ class RandomLog:
 
     def policies(self) -> dict[str, fc.Lists]:
         """The candidates as policies."""
-        return {name: fc.Lists(table) for name, table in self.candidates.items()}
+        each = (*self.columns["items"], *(i for c in self.candidates.values() for i in c["items"]))
+        depth = max(map(len, each)) + 1  # short lists are meant so, which nulls say
+        return {
+            name: fc.Lists(c | {"items": [[*i, *[None] * (depth - len(i))] for i in c["items"]]})
+            for name, c in self.candidates.items()
+        }
 
     @contextmanager
     def sampled(self) -> Iterator[None]:

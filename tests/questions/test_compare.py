@@ -50,7 +50,7 @@ def compared(log):
         "swapped": ranking(range(CONTEXTS // 5)),
         "strange": {  # an item of the next context
             "context": list(range(CONTEXTS)),
-            "items": [[1000 * ((x + 1) % CONTEXTS), -2] for x in range(CONTEXTS)],
+            "items": [[1000 * ((x + 1) % CONTEXTS), -2, -3, -4] for x in range(CONTEXTS)],
         },
     }
     return fc.compare(log, candidates, metrics="clicks@4", estimators="ip")
@@ -101,7 +101,7 @@ def test_a_candidate_and_itself_do_not_differ(log, estimator, metric):
     """Nor where the log has seen some of it only."""
     one = {
         "context": list(range(CONTEXTS)),
-        "items": [[1000 * x, 99, 1000 * x + 1] for x in range(CONTEXTS)],
+        "items": [[1000 * x, 99, 1000 * x + 1, None] for x in range(CONTEXTS)],
     }
     both = {"one": one, "same": one, "other": ranking([3])}
     result = fc.compare(log, both, metrics=metric, estimators=estimator)

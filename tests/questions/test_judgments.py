@@ -4,8 +4,11 @@ import json
 import math
 from collections import defaultdict
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from benchmarks.judgments import covered
 from scipy import stats
@@ -168,12 +171,60 @@ class TestFiles:
         ] == self.graded(found)
         assert len(body["judgmentRatings"]) == 2
 
-    def test_blanks_are_refused_in_trec(self, tmp_path):
-        rows = log(records=3000)
-        rows["context"] = [f"red {c}" for c in rows["context"]]
+    def test_text_queries_meet_runs_in_trec(self, tmp_path):
+        """Judged by the file alone, a run of the same queries finds all of its documents."""
+        texts = ["", "50% off\u3000now", "a%20b", "plain%", "red shoes"]  # q0 is never clicked
+        named = {f"q{n}": text for n, text in enumerate(texts)}
+        rows = log(records=5000, contexts=5)
+        rows["context"] = [named[context] for context in rows["context"]]
         found = fc.judgments(rows, examination=CURVE)
-        count = len(self.graded(found))
-        message = rf"{count} judgments have a blank in the context, for example 'red q1'.*\.json"
-        with pytest.raises(ReportError, match=message):
-            found.write(tmp_path / "a.qrels")
+        found.write(tmp_path / "a.qrels")
+        fields = [line.split() for line in (tmp_path / "a.qrels").read_text().splitlines()]
+        assert {len(each) for each in fields} == {4}
+        assert [[q, int(d), int(g)] for q, _, d, g in fields] != self.graded(found)
+        decoded = [(q if q == "plain%" else unquote(q), int(d), int(g)) for q, _, d, g in fields]
+        assert decoded == self.graded(found)
+        run = "".join(f"{q} Q0 {d} {n} {-n} us\n" for n, (q, _, d, _) in enumerate(fields, 1))
+        (tmp_path / "a.run").write_text(run)
+        asked = fc.Ranking(str(tmp_path / "a.run"))
+        shown = {row["context"] for row in asked._rows.stored.to_pylist()}
+        assert shown == {context for context, _, _ in self.graded(found)} == set(texts[1:])
+
+    def test_what_a_trec_file_cannot_hold_is_refused(self, tmp_path):
+        rows = log(records=3000)
+        empty = rows | {"context": [c if c != "q1" else "" for c in rows["context"]]}
+        spaced = rows | {"items": [[f"no {i}" for i in items] for items in rows["items"]]}
+        for table, what in ((empty, "an empty context.*''"), (spaced, "a blank in the item.*'no ")):
+            found = fc.judgments(table, examination=CURVE)
+            with pytest.raises(ReportError, match=rf"judgments have {what}.*\.json"):
+                found.write(tmp_path / "a.qrels")
         assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.json", "a.qrels"])
+    def test_to_save_is_to_write(self, found, tmp_path, name):
+        (tmp_path / "saved").mkdir()
+        found.write(tmp_path / name)
+        found.save(tmp_path / "saved" / name)
+        assert (tmp_path / name).read_bytes() == (tmp_path / "saved" / name).read_bytes()
+        found.save(tmp_path / "page.html", title="Grades")
+        assert "Grades" in (tmp_path / "page.html").read_text()
+
+    def test_tables_have_the_names_of_the_log(self, tmp_path):
+        rows = log(records=3000)
+        long = [
+            {"request": n, "query": c, "place": k, "sku": item, "click": click}
+            for n, (c, items, clicks) in enumerate(zip(*rows.values(), strict=True))
+            for k, (item, click) in enumerate(zip(items, clicks, strict=True), start=1)
+        ]
+        read = fc.read_log(
+            pa.Table.from_pylist(long), context="query", items="sku", long=("request", "place")
+        )
+        found = fc.judgments(read, examination=CURVE)
+        found.save(tmp_path / "a.parquet")
+        table = pq.read_table(tmp_path / "a.parquet")
+        assert table.column_names[:2] == ["query", "sku"]
+        assert table.rename_columns(found.items.column_names).equals(found.items)
+        clash = rows | {"grade": rows["context"]}
+        other = fc.judgments(fc.read_log(clash, context="grade"), examination=CURVE)
+        other.write(tmp_path / "b.parquet")
+        assert pq.read_table(tmp_path / "b.parquet").column_names[:2] == ["context", "item"]

@@ -231,7 +231,8 @@ def tally(files: list[str], options: Options) -> Result:
             raise SourceError(
                 "ubi and algolia have two tables, searches and events; other trackers have one."
             )
-        events: Any = fc.events.READERS[options.tracker](*files)
+        named = given(options, "context period unit segments where")
+        events: Any = fc.events.READERS[options.tracker](*files, **named)
         ledger, counted = events.ledger, fc.tally(events)
     report_step(f"Writing {Path(path).name}")
     counted.write_parquet(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
+import itertools
 import os
 import platform
 import re
@@ -42,6 +43,11 @@ _WEB = ("http", "https")
 _FRESH = 10  # seconds for which an answer about a file is not asked for again
 _ACCOUNTS = ("abfs", "abfss", "az")  # whose URLs may name container@account
 _TABLES = (".parquet", ".csv")
+_SAID = 3  # lines of an engine's message that are shown
+_ASIDE = re.compile(r"[\s'+(]|Candidate|LINE \d|HINT")  # begin what is for people who write SQL
+_CASTS = ". You might need to add explicit type casts."
+_POINTED = re.compile(r"\n(?P<number>LINE \d+: )(?P<line>.*)\n(?P<blanks> *)\^")
+_QUOTED = re.compile(r'"(\w+)"')
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -228,8 +234,20 @@ def explained(path: str) -> AbstractContextManager[None]:
 
 
 def brief(error: Exception) -> str:
-    """What an error says first; advice for people who write SQL is left out."""
-    return (str(error) or type(error).__name__).split("\n\n")[0]
+    """What an error says first, and the column if it points to one in the statement.
+
+    Advice for people who write SQL is left out: functions that would do, plans, stacks.
+    """
+    text = str(error) or type(error).__name__
+    first, *others = text.split("\n\n")[0].splitlines()
+    plain = itertools.takewhile(lambda line: not _ASIDE.match(line), others[: _SAID - 1])
+    said = " ".join(line.strip() for line in (first, *plain)).removesuffix(_CASTS)
+    if pointed := _POINTED.search(text):
+        line, blanks = pointed["line"], len(pointed["blanks"]) - len(pointed["number"])
+        named = _QUOTED.search(line, max(blanks, 0))
+        if named and named[1] not in said:
+            said += f" (at the column {named[1]!r})"
+    return said
 
 
 def harmless(error: Exception) -> Exception | None:

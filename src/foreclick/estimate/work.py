@@ -439,7 +439,7 @@ def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:
 
 def estimate(tally: Tally, question: Question) -> Estimates:
     """All estimates that a question asks for, in one pass over the log."""
-    check_question(tally.shape, question)
+    check_question(tally, question)
     batches = batches_of(tally)
     names = dict.fromkeys(e.name for e in question.estimators)
     report_step(f"Estimating by {', '.join(names)}")

@@ -49,6 +49,7 @@ from foreclick.events.shown import (
 from foreclick.logs import DEEPEST, DEPTH, Log, Roles, compress, rewards_of, segments_of
 from foreclick.metrics import CLICKS
 from foreclick.options import checked
+from foreclick.words import few, nearest, one_of
 
 Wanted = str | Sequence[str] | Mapping[str, str]
 """The actions that count as a reward, or the columns whose sum it is, by the action."""
@@ -58,6 +59,7 @@ Rewards = Mapping[str, Mapping[str, str | None]]
 
 _COUNT, _SUM, _STATE = "__count_", "__sum_", "__state"
 _SEEN, _WHEN = "__seen", "__when"
+_KINDS, _NAMED = 1_000, 10  # of actions: looked at, and named in a message
 
 USED, NO_KEY, NOT_SHOWN, EARLY, LATE, NO_LIST = range(6)
 _CAUSES = {
@@ -132,7 +134,7 @@ def from_events(
         {'clicks without a list': 1}
     """
     match = list_id if isinstance(list_id, Match) else Match(list_id)
-    wanted = _wanted(action, rewards)
+    wanted = wanted_of(action, rewards)
     table = filter_by(open_source(shown, engine), where)
     did = open_source(actions, engine or table.engine)
     if did.engine != table.engine:
@@ -153,7 +155,7 @@ def from_events(
     return replace(log, ledger=entries.closed(), called=called)
 
 
-def _wanted(action: str | None, rewards: Mapping[str, Wanted] | None) -> Rewards:
+def wanted_of(action: str | None, rewards: Mapping[str, Wanted] | None) -> Rewards:
     """What is counted, or an error that says what is missing."""
     wanted = {CLICKS: "click"} if rewards is None else dict(rewards)
     named = rewards_of(None, {name: name for name in wanted})
@@ -169,6 +171,31 @@ def _wanted(action: str | None, rewards: Mapping[str, Wanted] | None) -> Rewards
         else dict.fromkeys([words] if isinstance(words, str) else words)
         for name, words in wanted.items()
     }
+
+
+def refuse_strange(table: Table, action: str, rewards: Rewards) -> None:
+    """Refuse rewards that no action earns, by all appearances because it is called otherwise.
+
+    A day without any order is none: other rewards are earned, and no action is called alike.
+    """
+    say = table.engine.say
+    did = Value(say.cast(column_of(table, action, "action").text, "text"), pa.string())
+    often = table.grouped({"kind": did}, {"n": Value("count(*)")})
+    often = often.query(f"{often.sql} ORDER BY s.n DESC, s.kind LIMIT {_KINDS}")
+    kinds = {row["kind"]: row["n"] for row in often.to_pylist() if row["kind"] is not None}
+    lost = [name for name, words in rewards.items() if not any(str(w) in kinds for w in words)]
+    for name in lost:
+        meant = next((near for word in rewards[name] if (near := nearest(word, kinds))), None)
+        if meant is None and len(lost) < len(rewards):
+            continue
+        found = few([f"{kind} ({n:,})" for kind, n in kinds.items()], _NAMED)
+        words = one_of(map(str, rewards[name]))
+        raise SourceError(
+            f"no action is {words}, which {name} count. "
+            f"{f'The column {action!r} has {found}' if kinds else 'There are no actions at all'}."
+            f"{f' Did you mean {meant!r}?' if meant else ''} Say which actions count, for instance "
+            f"rewards={{{name!r}: {meant or '…'!r}}}."
+        )
 
 
 def is_sum(words: Mapping[str, str | None]) -> bool:
@@ -286,7 +313,10 @@ class _Events:
                 counts[f"{_SUM}{name}"] = Value(f"CASE{worth} ELSE 0 END", pa.float64())
         other = " AND ".join(f"NOT ({condition})" for condition in done.values())
         facts = {"rows": Value("count(*)"), "others": Value.count(other)}
+        facts |= {f"{_COUNT}{name}": Value.count(condition) for name, condition in done.items()}
         known = table.aggregate(facts | latest(keys))
+        if did is not None and not all(known[f"{_COUNT}{name}"] for name in done):
+            refuse_strange(table, str(self.action), self.rewards)
         self.entries.count("actions", known["rows"])
         self.entries.count("actions of other kinds", known["others"], "not asked for")
         if TIME in keys:

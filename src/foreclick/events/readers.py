@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from foreclick.engines import Table, TableLike, Value, open_source
 from foreclick.engines.kinds import kind_of
-from foreclick.events.events import from_events
+from foreclick.errors import SourceError
+from foreclick.events.events import from_events, refuse_strange, wanted_of
 from foreclick.events.shown import SECOND, Match, column_of
 from foreclick.logs import Log
 
 _SEARCH, _TERM, _PAGE, _USER, _TIME = "__search", "__term", "__page", "__user", "__time"
+_MOMENT = "event_timestamp"  # of an event of GA4, in microseconds since 1970
 _HALF_AN_HOUR = 1800 * SECOND
 
 
@@ -63,13 +65,16 @@ def ga4(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
             it by the user and the item alone.
     """
     table, note = _plain(events, options), None
+    if _MOMENT in table.columns and kind_of(table.kinds.field(_MOMENT).type) == "text":
+        say = table.engine.say  # the export to JSON writes integers of 64 bits as text
+        table = table.with_column(_MOMENT, say.cast(say.column(_MOMENT), "whole"), pa.int64())
     if "context" not in options:
         table, note = _with_searches(table)
     named: dict[str, Any] = {
         "list_id": Match(
             session="user_pseudo_id",
             list_name="items.item_list_id",
-            time="event_timestamp",
+            time=_MOMENT,
             together=10,
         ),
         "context": _SEARCH if _SEARCH in table.columns else "items.item_list_id",
@@ -88,23 +93,31 @@ def snowplow(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
     """A log of Snowplow's e-commerce plugin, from `atomic.events` of its loaders.
 
     What was shown are actions of the type `list_view`; a `list_click` finds the last list of its
-    session with the same name that showed its product. The context is the list's name, the unit
-    the `domain_userid`. The event and its products are structs, as in BigQuery and Databricks, or
-    JSON, as in Snowflake and Redshift; names may be in capitals.
+    session with the same name that showed its product. The unit is the `domain_userid`. The event
+    and its products are structs, as in BigQuery and Databricks, or JSON, as in Snowflake and
+    Redshift; names may be in capitals.
+
+    These events do not say what was searched for, so `context` has to be named: the column of the
+    search; or the list's name, where a list is a shelf or a category.
 
     Args:
         events: `atomic.events`, one row an event.
-        **options: of `from_events`; `rewards` say which types of actions count, by default
-            ``{"clicks": "list_click"}``.
+        **options: of `from_events`; `context` must be among them. `rewards` say which types of
+            actions count, by default ``{"clicks": "list_click"}``.
     """
     vendor = "com_snowplowanalytics_snowplow_ecommerce"
     action = f"unstruct_event_{vendor}_snowplow_ecommerce_action_1"
     product = f"contexts_{vendor}_product_1"
+    if "context" not in options:
+        raise SourceError(
+            "Snowplow's list views have no search term, so all searches would be one context. Name "
+            "the column of the search, for instance context='search_term'; for shelves and "
+            f"categories the name of the list, context='{action}.name'."
+        )
     named: dict[str, Any] = {
         "list_id": Match(
             session="domain_sessionid", list_name=f"{action}.name", time="derived_tstamp"
         ),
-        "context": f"{action}.name",
         "items": f"{product}.id",
         "position": f"{product}.position",
         "unit": "domain_userid",
@@ -171,7 +184,7 @@ def _with_searches(table: Table) -> tuple[Table, str]:
         _TERM: Value(term, pa.string()),
         _PAGE: Value(f"coalesce({page}, '')", pa.string()),
         _USER: column_of(table, "user_pseudo_id", "session"),
-        _TIME: column_of(table, "event_timestamp", "time"),
+        _TIME: column_of(table, _MOMENT, "time"),
     }
     rows = table.made(known).computed("searches")
     if not rows.aggregate({"n": Value.count(f"s.{_TERM} IS NOT NULL")})["n"]:
@@ -209,6 +222,7 @@ def _of_one_table(table: Table, shows: str, named: Mapping[str, Any]) -> Log:
     """
     say = table.engine.say
     kind = say.cast(column_of(table, named["action"], "action").text, "text")
+    refuse_strange(table, named["action"], wanted_of(named["action"], named["rewards"]))
     counted = [
         word
         for words in named["rewards"].values()

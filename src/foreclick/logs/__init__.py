@@ -41,7 +41,7 @@ from foreclick.logs.roles import (
     spread,
 )
 from foreclick.logs.text import Select, has_zone, in_a_second, key_type
-from foreclick.logs.validate import any_of, check, invalid_rows_error, rules
+from foreclick.logs.validate import any_of, check, invalid_rows_error, refuse_ids, rules
 from foreclick.metrics import CLICKS
 from foreclick.options import checked
 from foreclick.rules import Number
@@ -247,6 +247,7 @@ def compress(
         some = any_of(rule.broken for rule in broken)  # a condition that is NULL is no breach
         table = table.where(f"CASE WHEN {some} THEN 1 ELSE 0 END = 0")
     shape, table = _packed_after_all(shape, table)
+    refuse_ids(table, shape)
     return Log(
         shape=shape,
         stored=table.select(*shape.stored),

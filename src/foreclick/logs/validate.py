@@ -8,8 +8,8 @@ needs no second pass over the raw log.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,9 @@ from foreclick.metrics import CLICKS
 from foreclick.words import number_of, plural
 
 _ITEMS = 12  # of a list in an example
+_AMONG = 0.5  # of a reward's values are items of their own list, if they are ids
+_PLACED = 0.9  # of the lists with such values have them where ids stand
+_LARGEST_ID = 1e15  # a double up to there is exactly an integer
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,79 @@ def invalid_rows_error(
     if droppable:
         lines.append('Or leave them out with invalid="drop"; what was dropped is counted by cause.')
     return InvalidLogError("\n".join(lines))
+
+
+def refuse_ids(table: Table, shape: Shape) -> None:
+    """Refuse rewards that are the ids of the items that were clicked, not a number for each item.
+
+    Most values of such a column are among the items of their own list, and they stand as ids do: in
+    front, at the places of their items, or one and the same everywhere. Grades of items that are
+    numbered from 1 are among the items too, but do not stand so. A 1 says nothing: it is a click;
+    nor does a single amount that all have.
+    """
+    for name in (name for name in shape.rewards if name not in shape.masks):
+        compared = _compared(table, shape, name)
+        facts = {
+            "values": f"s.{N} * s.many",
+            "ids": f"s.{N} * s.ids",
+            "lists": f"CASE WHEN s.many > 0 THEN s.{N} ELSE 0 END",
+            "placed": f"CASE WHEN s.many > 0 AND s.placed = 1 THEN s.{N} ELSE 0 END",
+            "found": f"CASE WHEN s.ids > 0 THEN s.{N} ELSE 0 END",
+        }
+        say = table.engine.say
+        sums = {fact: Value.sum(text, say, "real") for fact, text in facts.items()}
+        ends = {each: Value(f"{each}(s.last)", pa.float64()) for each in ("min", "max")}
+        found = compared.aggregate(sums | ends)
+        among = found["ids"] > _AMONG * found["values"] and found["min"] != found["max"]
+        if among and found["placed"] >= _PLACED * found["lists"]:
+            first = f"s.ids > 0 AND s.placed = 1 ORDER BY s.{CONTEXT}, s.{shape.items[0]} LIMIT 1"
+            example = compared.where(first).to_pylist()[0]
+            raise InvalidLogError(
+                f"{name} seem to be the ids of items, not a number for each item: in "
+                f"{number_of(found['found'], 'record')} they are items of the same list, for "
+                f"example {_describe(example, replace(shape, rewards=(name,), propensity=None))}. "
+                f"If they are ids, use {BY_IDS}. If they are amounts or grades, give the items "
+                "other names, for instance 'i7' for 7."
+            )
+
+
+def _compared(table: Table, shape: Shape, name: str) -> Table:
+    """The rows with four facts about one reward.
+
+    `many`: its values above 1; `ids`: how many of these are items of the list; `placed`: 1 if all
+    its values stand as ids do; `last`: the last of those above 1.
+    """
+    say, names = table.engine.say, shape.reward(name)
+    items, values = ([say.column(column) for column in some] for some in (shape.items, names))
+    own = table.own([CONTEXT, *shape.items, *names, N])
+    text, as_ids = table.kinds.field(shape.items[0]).type == pa.string(), dict[str, Value]()
+    for k, (column, value) in enumerate(zip(names, values, strict=True)):
+        known = f"{value} > 0 AND {value} <= {say.number_of(_LARGEST_ID)}"
+        kind = pa.string() if text else table.kinds.field(column).type
+        number = say.cast(say.cast(value, "whole"), "text") if text else value
+        as_ids[f"id_{k}"] = Value(f"CASE WHEN {known} THEN {number} END", kind)
+    ids, listed = [f"s.{column}" for column in as_ids], ", ".join(items)
+    pairs = list(pairwise(values))
+    elsewhere = (
+        any_of(f"{b} > 0 AND ({a} = 0 OR {a} = {b})" for a, b in pairs),
+        any_of(f"{i} <> {item}" for i, item in zip(ids, items, strict=True)),
+        any_of(f"{a} <> {b}" for a, b in pairs),
+    )
+    # A comparison with NULL, behind a short list, holds nowhere.
+    stands = " OR ".join(f"CASE WHEN {wrong} THEN 1 ELSE 0 END = 0" for wrong in elsewhere)
+
+    last = (f"WHEN {value} > 1 THEN {value}" for value in reversed(values))
+
+    def count(conditions: Iterable[str]) -> Value:
+        return Value(" + ".join(f"CASE WHEN {each} THEN 1 ELSE 0 END" for each in conditions))
+
+    facts = {
+        "many": count(f"{value} > 1" for value in values),
+        "ids": count(f"{v} > 1 AND {i} IN ({listed})" for v, i in zip(values, ids, strict=True)),
+        "placed": count([stands]),
+        "last": Value(say.cast(f"CASE {' '.join(last)} END", "real"), pa.float64()),
+    }
+    return table.made(own | as_ids).made(own | facts)
 
 
 def _describe(row: dict[str, Any], shape: Shape) -> str:

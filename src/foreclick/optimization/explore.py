@@ -56,6 +56,7 @@ from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
 from foreclick.policies.base import Names
 from foreclick.question import Clusters, Question, Target
 from foreclick.questions.answers import Evaluation
+from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import evaluate
 from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
@@ -192,6 +193,10 @@ def explore(
             f"{type(policy).__name__} does not say which items stand together in a list, so it "
             "cannot be shown. Give whole lists with their probabilities, Lists(…)."
         )
+    (wanted,), compared = compared_down(
+        tally, {"the candidate": policy}, [metric], USUAL_METRICS[:1]
+    )
+    metric = only_metric(wanted, "traffic is planned for")
     now = evaluate(tally, policy, metrics=metric, missing=missing, confidence=confidence)
     arms = read_arms(tally, policy, Observed(tally), metric)
     per_day = None
@@ -242,6 +247,7 @@ def explore(
             f"of {effect:.2%} in {metric.name} from none, {power:.0%} of the time at "
             f"{confidence:.0%} confidence{later}."
         )
+    title = f"{title} {compared}".rstrip()
     return Explored(
         rows,
         tuple(rows[0]),

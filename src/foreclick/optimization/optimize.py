@@ -207,7 +207,7 @@ def optimize(
     """
     metric, by = _chosen_by(metrics, estimators)
     tally, notes = local_tally(log)
-    check_metrics(tally.shape, [metric])
+    check_metrics(tally, [metric])
     (by,), assumed = with_curves(tally, [by], [metric])
     depth, folds = min(tally.shape.depth, metric.depth), 1 if judge is None else 2
     named = _named_constraints(tally, depth, pinned, banned)

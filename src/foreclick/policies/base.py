@@ -211,6 +211,14 @@ class Policy:
         """The last position that the policy shows something at, or a later one."""
         return math.inf
 
+    def reaches(self, depth: int) -> bool:  # noqa: ARG002 - for those who have lists
+        """Whether all of its lists have an item at a position."""
+        return self.longest == math.inf
+
+    def longest_in(self, view: LogView) -> float:  # noqa: ARG002 - for those with a table
+        """The last position that the policy has something to say of in the contexts of the view."""
+        return self.longest
+
     def first_contexts(self) -> list[Any]:
         """Some contexts that the policy has an answer for, as examples."""
         return _first(self._arrow.table[CONTEXT])

@@ -103,6 +103,23 @@ class ListPolicy(Policy):
         """The last position of the table's longest list."""
         return len(self._arrow.items)
 
+    def reaches(self, depth: int) -> bool:
+        """Whether all of its lists have an item at a position."""
+        table, items = self._arrow.table, self._arrow.items
+        return depth <= len(items) and not table[items[depth - 1]].null_count
+
+    def longest_in(self, view: LogView) -> float:
+        """The last position with an item in these contexts.
+
+        Positions that are null in all lists of the table say that nothing is to be shown there.
+        """
+        items, whole = self._arrow.items, self._arrow.table
+        here, _ = self._arrow.within(view)
+        if not here.num_rows or whole[items[-1]].null_count == whole.num_rows:
+            return self.longest
+        filled = (k for k, name in enumerate(items, 1) if here[name].null_count < here.num_rows)
+        return max(filled)
+
     def list_rows(self, view: LogView) -> ListRows:
         """The lists of the table, down to the view's depth."""
         table, context = self._arrow.within(view)

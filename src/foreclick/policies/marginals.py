@@ -101,6 +101,11 @@ class Marginals(Policy):
         """The table's last position."""
         return float(pc.max(self._arrow.table[_PLACE]).as_py() or 0)
 
+    def longest_in(self, view: LogView) -> float:
+        """The last position in these contexts."""
+        here, _ = self._arrow.within(view)
+        return float(pc.max(here[_PLACE]).as_py() or self.longest)
+
     def slot_rows(self, view: LogView) -> SlotRows:
         """The table itself, down to the view's depth."""
         table, context = self._arrow.within(view)

@@ -1,6 +1,7 @@
 """Runs of retrieval systems as lists: TREC files, or ``{query: {document: score}}``.
 
-A run has a score for each document of a query.
+A run has a score for each document of a query. A field of a TREC file ends at a blank, so queries
+of several words are written with theirs percent-encoded: ``red%20shoes``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +27,8 @@ from foreclick.words import number_of
 
 _ENDINGS = re.compile(r"\.(run|trec)(\.gz)?$", re.IGNORECASE)
 _FIELDS = 6  # query Q0 document rank score tag; some leave the tag out
+_BLANK = re.compile(r"\s")
+_ENCODED = re.compile(r"[\s%]")
 _PORTION = 500_000  # lines that are Python objects at a time
 _WORDS = {CONTEXT: "queries", "item": "documents"}
 _ORDER = "score DESC, rank, item"
@@ -80,6 +84,32 @@ def lists_of_run(run: Any, depth: int | None = None) -> pa.Table:  # noqa: ANN40
     )
 
 
+def trec_query(text: str) -> str:
+    """A query as a field of a TREC file: blanks are percent-encoded, and then its % too.
+
+    Examples:
+        >>> trec_query("red shoes"), trec_query("50% off"), trec_query("50%")
+        ('red%20shoes', '50%25%20off', '50%')
+    """
+    if query_of_trec(text) == text and not _BLANK.search(text):
+        return text
+    return _ENCODED.sub(lambda found: quote(found[0]), text)
+
+
+def query_of_trec(field: str) -> str:
+    """The query behind a field of a TREC file; a field that no blank was taken from is the query.
+
+    Examples:
+        >>> query_of_trec("red%20shoes"), query_of_trec("50%25%20off"), query_of_trec("%C3%BCber")
+        ('red shoes', '50% off', '%C3%BCber')
+    """
+    try:
+        text = unquote(field, errors="strict")
+    except UnicodeDecodeError:
+        return field
+    return text if _BLANK.search(text) or "%25" in field else field
+
+
 def _plain_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Ids as integers, if that loses nothing: they then match either in a log.
 
@@ -117,7 +147,7 @@ def _read_file(path: Path) -> Iterator[tuple[str, str, float, int]]:
                 continue
             try:
                 context, _, item, rank, score = fields[: _FIELDS - (len(fields) == _FIELDS)]
-                row = context, item, float(score), int(rank)
+                row = query_of_trec(context), item, float(score), int(rank)
             except ValueError:
                 wrong += 1
                 example = example or f"line {number}: {line.strip()!r}"

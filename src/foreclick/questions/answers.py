@@ -65,6 +65,7 @@ class Evaluation(Result):
         verdicts: the verdict of each row, with its reason; empty without intervals.
         answering: the estimator whose rows are the answer.
         against: what the candidate is compared with: "production" or "the baseline".
+        compared: a sentence on how far down lists are compared, if the candidate's end early.
         by: the segments that it is split by.
         whole: where it is split, the rows of the whole log, which the parts add up to.
     """
@@ -73,6 +74,7 @@ class Evaluation(Result):
     verdicts: tuple[Verdict, ...] = ()
     answering: str = ""
     against: str = "production"
+    compared: str = ""
     by: tuple[str, ...] = ()
     whole: tuple[Mapping[str, Value], ...] = ()
     _hidden = "se borrowed margin change change_low change_high contexts"
@@ -100,7 +102,7 @@ class Evaluation(Result):
             if row["estimator"] == answering
         ]
         lines = [line_of(row, by, several=several) for row in (*totals, *answers[:_LINES])]
-        sentences = []
+        sentences = [self.compared] if self.compared else []
         if len(answers) > _LINES:
             sentences.append(f"The first {_LINES} of {len(answers):,}; the table has them all.")
         if not by:

@@ -218,7 +218,7 @@ def backtest_by(
             "column of the day or week: read_log(…, period='…')."
         )
     wanted = parse_metrics(metrics)
-    check_metrics(tally.shape, wanted)
+    check_metrics(tally, wanted)
     batches = batches_of(tally)
     labels, folds, undated = _folds(batches, block)
     protocol = replace(protocol, folds=folds, contexts=_most_frequent(batches, ranks))

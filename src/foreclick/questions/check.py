@@ -136,7 +136,13 @@ def check(log: LogLike) -> Check:
         facts += _units(log)
     facts += [("dropped", cause, rows) for cause, rows in compressed.dropped.items()]
     rows = tuple({"section": s, "fact": f, "found": v} for s, f, v in facts)
-    return Check(rows, ("section", "fact", "found"), tuple(_advice(facts)))
+    empty = (
+        f"The log has no {name}: nothing of it can be evaluated by them. Check which column they "
+        f"were read from, {name}=, or of events which actions count, rewards=."
+        for name in shape.rewards
+        if name in compressed.unearned
+    )
+    return Check(rows, ("section", "fact", "found"), (*empty, *_advice(facts)))
 
 
 def _glance(section: str, facts: Mapping[str, Value]) -> str:

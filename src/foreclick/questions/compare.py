@@ -24,6 +24,7 @@ from foreclick.policies import PolicyLike, as_policy
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
 from foreclick.questions.answers import lift_words
+from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
@@ -52,9 +53,11 @@ class Comparison(Result):
 
     Attributes:
         confidence: of the intervals.
+        compared: a sentence on how far down lists are compared, if some candidate's end early.
     """
 
     confidence: float = 0.95
+    compared: str = ""
     _hidden = "estimator metric change se low high all_low all_high"
 
     @property
@@ -70,7 +73,8 @@ class Comparison(Result):
                 continue
             seen = f"{format_value('covered', row['covered'])} of it seen"
             lines.append((name, verdict, *lift_words(row, "other"), seen))
-        sentences = [] if len(ranked) <= _LINES else [f"The best {_LINES} of {len(ranked):,}."]
+        sentences = [self.compared] if self.compared else []
+        sentences += [] if len(ranked) <= _LINES else [f"The best {_LINES} of {len(ranked):,}."]
         best = str(ranked[0]["candidate"])
         if ranked[0]["value"] is not None and len(ranked) > 1:
             words: dict[str, str | None] = {}
@@ -150,6 +154,8 @@ def compare(
     policies = [
         as_policy(policy, tally.names, f"candidate {name!r}") for name, policy in candidates.items()
     ]
+    named = {repr(name): policy for name, policy in zip(candidates, policies, strict=True)}
+    (metric,), depth_words = compared_down(tally, named, [metric], USUAL_METRICS[:1])
     question, assumed = make_question(
         tally, policies, [metric], estimators, missing, "frequency", clusters=clusters
     )
@@ -180,7 +186,7 @@ def compare(
         for row in rows
     ]
     title = f"{metric.name} by {name} ({100 * confidence:g}% confidence for all pairs)"
-    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence=confidence)
+    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence, depth_words)
 
 
 def _check(

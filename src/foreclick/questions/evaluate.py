@@ -49,6 +49,7 @@ from foreclick.questions.answers import (
     verdict_notes,
 )
 from foreclick.questions.backtest import Backtest
+from foreclick.questions.depth import compared_down
 from foreclick.questions.verdicts import Evidence, Pair, judge_pairs
 from foreclick.results import format_value
 from foreclick.rules import Choice
@@ -90,7 +91,8 @@ def evaluate(
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy; a table with `context` and `items` is taken as a Ranking.
         metrics: spellings such as "clicks@3", "dcg@10" and "success@3", ratios of two such as
-            "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values.
+            "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values. Where the candidate's
+            lists end before production's, the default ones end there, and deeper ones are refused.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it where it covers 90 % of the
             candidate: if the two contradict each other, the verdict is that nobody can tell. Of
@@ -153,14 +155,18 @@ def evaluate(
         logging = as_policy(logging, tally.names, "logging")
     if baseline is not None:
         policies.append(as_policy(baseline, tally.names, "baseline"))
-    all_metrics = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
+    compared = dict(zip(("the candidate", "the baseline"), policies, strict=False))
+    wanted, depth_words = compared_down(
+        tally, compared, parse_any(metrics), USUAL_METRICS, list(protected)
+    )
+    all_metrics = tuple(dict.fromkeys((*wanted, *protected)))
     question, assumed = make_question(
         tally, policies, all_metrics, estimators, missing, logging, segments, clusters
     )
     question = replace(question, earlier=earlier)
     names = [e.name for e in question.estimators]
     answering = names[0] if _is_default(estimators) else answering_of(names)
-    usual = [metric.name for metric in all_metrics] == list(USUAL_METRICS)
+    usual = [metric.name for metric in all_metrics] == list(USUAL_METRICS) or bool(depth_words)
     notes += policy_notes(policies[0], tally.shape.depth, [] if usual else all_metrics) + doubts
     weighing = [
         e.name
@@ -215,6 +221,7 @@ def evaluate(
         verdicts=tuple(verdicts),
         answering=answering,
         against="production" if baseline is None else "the baseline",
+        compared=depth_words,
         by=segments,
         whole=tuple(answer(whole=True)[1]) if segments else (),
     )
@@ -241,7 +248,7 @@ def make_question(
     of the log.
     """
     shape, parts = tally.shape, [part for metric in metrics for part in metric.parts]
-    check_metrics(shape, parts)
+    check_metrics(tally, parts)
     if logging == "propensity" and shape.propensity is None:
         raise ModelError(
             "logging='propensity', but the log was read without. Name their column: "

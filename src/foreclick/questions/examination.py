@@ -16,7 +16,7 @@ from foreclick.learn.curves import learn_curves, listed
 from foreclick.learn.examination import DIFFER, Examined
 from foreclick.options import verb
 from foreclick.progress import report_step
-from foreclick.question import check_columns
+from foreclick.question import check_columns, check_earned
 from foreclick.results import Result
 from foreclick.tallies import LogLike, local_tally
 from foreclick.words import few
@@ -108,6 +108,7 @@ def examination(
     tally, notes = local_tally(log)
     columns = (by,) if isinstance(by, str) else tuple(by or ())
     check_columns(tally.shape, [reward], columns)
+    check_earned(tally, reward)
     report_step("Comparing positions")
     places, codes = tuple(range(tally.shape.depth)), batches_of(tally).codebook
     curves, rests_on = learn_curves(tally, places, reward, by=columns, within=within)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,15 @@ from foreclick.estimate.fitting import converged, production_covariance, product
 from foreclick.estimate.ladder import pairs_of
 from foreclick.estimators import Ladder
 from foreclick.learn.prior import Prior
+from foreclick.logs import CONTEXT, ITEM
 from foreclick.options import verb
+from foreclick.policies.base import Names
+from foreclick.policies.runs import trec_query
 from foreclick.progress import report_step
-from foreclick.question import check_columns
+from foreclick.question import check_columns, check_earned
 from foreclick.results import Result
 from foreclick.tallies import LogLike, local_tally
+from foreclick.words import number_of, plural
 
 _ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
 
@@ -49,35 +54,45 @@ class Judgments(Result):
             click rate where it is examined, with the ends of its interval, `low` and `high`;
             `examined`, to how many records at the first position its records amount; `clicks`;
             `records`; and `grade`, null for none.
+        names: what the columns of the log are called, by their roles.
     """
 
     items: pa.Table = field(kw_only=True, compare=False)
+    names: Names = field(default_factory=dict, kw_only=True, compare=False)
 
-    def write(self, path: str | Path) -> None:
-        """Write the grades for other tools, as the ending of the file says.
+    def save(self, path: str | os.PathLike[str], title: str = "") -> None:
+        """Write the judgments, as `write` does, or a page or picture of the counts.
+
+        Args:
+            path: where to; an existing file is replaced.
+            title: of the page.
+        """
+        if title or ending(os.fspath(path)) not in _ENDINGS:
+            super().save(path, title)
+        else:
+            self.write(path)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the judgments for other tools, as the ending of the file says.
 
         | ending | what is written |
         |---|---|
         | .qrels, .txt | lines ``context 0 item grade``, for trec_eval, ir_measures, ranx |
         | .json | the body for OpenSearch's Search Relevance Workbench |
-        | .csv, .parquet | all of `items`, with and without a grade |
+        | .csv, .parquet | all of `items`, with and without a grade, in the log's own names |
+
+        A field of a TREC file ends at a blank. Those of contexts are percent-encoded,
+        ``red%20shoes``, which `Ranking` reads in runs too and ``urllib.parse.unquote`` undoes.
         """
         target = checked_file(path, _ENDINGS)
         kind = ending(target)
         if kind in (".csv", ".parquet"):
-            write_rows(self.items, path)
+            write_rows(self._named(), target)
             return
         graded = self.items.filter(self.items["grade"].is_valid())
         graded = graded.select(["context", "item", "grade"])
-        for name in ("context", "item") if kind != ".json" else ():  # a field ends at a blank
-            wrong = pc.match_substring_regex(graded[name].cast("string"), r"\s|^$")
-            at = np.flatnonzero(np.asarray(wrong))
-            if len(at):
-                raise ReportError(
-                    f"{len(at):,} judgments have a blank in the {name}, for example "
-                    f"{graded[name][int(at[0])].as_py()!r}, which a TREC file cannot hold. Read "
-                    f"the log with ids as {name}s, or write .json or .csv."
-                )
+        if kind != ".json":
+            graded = _as_trec(graded)
         batches = graded.to_batches(max_chunksize=50_000)
         rows = (r for b in batches for r in zip(*(c.to_pylist() for c in b.columns), strict=True))
         with (
@@ -97,13 +112,38 @@ class Judgments(Result):
                     for context, some in groupby(rows, key=lambda row: row[0])
                 ]
                 body = {
-                    "name": Path(path).stem,
+                    "name": PurePath(path).stem,
                     "description": "Click rates corrected for examination, as grades from 0 to 3",
                     "type": "IMPORT_JUDGMENT",
                     "judgmentRatings": ratings,
                 }
                 json.dump(body, file, ensure_ascii=False, indent=1)
                 file.write("\n")
+
+    def _named(self) -> pa.Table:
+        """`items`, with context and item called as in the log, unless another column is."""
+        own = {role: self.names.get(role) or role for role in (CONTEXT, ITEM)}
+        called = [own.get(name, name) for name in self.items.column_names]
+        return self.items if len(set(called)) < len(called) else self.items.rename_columns(called)
+
+
+def _as_trec(graded: pa.Table) -> pa.Table:
+    """Contexts and items as fields of a TREC file, which have no blank and are not empty."""
+    for name, wrong in ((CONTEXT, "^$"), (ITEM, r"\s|^$")):
+        values = graded[name].cast(pa.string())
+        at = np.flatnonzero(np.asarray(pc.match_substring_regex(values, wrong)))
+        if len(at):
+            what = f"a blank in the {name}" if name == ITEM else f"an empty {name}"
+            raise ReportError(
+                f"{number_of(len(at), 'judgment')} {plural(len(at), 'has', 'have')} {what}, for "
+                f"example {values[int(at[0])].as_py()!r}, which a TREC file cannot hold. Read the "
+                f"log with ids as {name}s, or write .json or .csv."
+            )
+    if pa.types.is_string(graded[CONTEXT].type):
+        contexts = pc.dictionary_encode(graded[CONTEXT].combine_chunks())
+        fields = pa.array(map(trec_query, contexts.dictionary.to_pylist()), pa.string())
+        graded = graded.set_column(0, CONTEXT, fields.take(contexts.indices))
+    return graded
 
 
 @verb()
@@ -150,6 +190,7 @@ def judgments(
     """
     tally, notes = local_tally(log)
     check_columns(tally.shape, [reward], ())
+    check_earned(tally, reward)
     batches, ladder = batches_of(tally), Ladder(examination=examination)
     report_step("Grading items")
     fit = converged(production_prior(batches, ladder, reward))
@@ -181,7 +222,7 @@ def judgments(
             "Some periods count less than others, so that a record counts as less than one. "
             "Intervals are then too wide."
         )
-    return Judgments(tuple(rows), tuple(rows[0]), tuple(notes), items=table)
+    return Judgments(tuple(rows), tuple(rows[0]), tuple(notes), items=table, names=tally.names)
 
 
 def _graded(batch: Batch, fit: Prior, shared: Floats, confidence: float) -> pa.Table:

@@ -215,7 +215,7 @@ def replay(
             f"the log was read without the column {unread[0]!r}, which names the arm or the test. "
             f"Read it with it: read_log(…, segments={names!r})."
         )
-    check_metrics(tally.shape, [part for metric in wanted for part in metric.parts])
+    check_metrics(tally, [part for metric in wanted for part in metric.parts])
     rows: list[dict[str, Any]] = []
     for arms in _tests(with_text(tally, names), experiment, variant, control, notes):
         title = test_name(arms.experiment, arms.names[1])

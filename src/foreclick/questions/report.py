@@ -39,6 +39,7 @@ from foreclick.questions.answers import Evaluation
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check
+from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import evaluate, make_question, result_row
 from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support
@@ -155,10 +156,14 @@ def report(
         >>> r.save("report.html")  # doctest: +SKIP
     """
     tally, _ = local_tally(log)
-    policy, wanted = as_policy(candidate, tally.names), tuple(parse_any(metrics))
+    asked, policies = parse_any(metrics), {"the candidate": as_policy(candidate, tally.names)}
+    if baseline is not None:
+        policies["the baseline"] = as_policy(baseline, tally.names, "baseline")
+    policy = policies["the candidate"]
+    wanted, _ = compared_down(tally, policies, asked, USUAL_METRICS)
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
     options: dict[str, Any] = {
-        "metrics": wanted,
+        "metrics": asked,
         "missing": missing,
         "baseline": baseline,
         "confidence": replace(level, past=None),
@@ -186,11 +191,10 @@ def report(
             tally, policy, metrics=sums_of, estimators=models, missing=missing
         )
         report_step("comparing contexts")
-        both = [policy]
-        if baseline is not None:
-            both.append(as_policy(baseline, tally.names, "baseline"))
         clusters, _ = clusters_of(tally, "auto")
-        question, _ = make_question(tally, both, sums_of[:1], usual[0], missing, clusters=clusters)
+        question, _ = make_question(
+            tally, [*policies.values()], sums_of[:1], usual[0], missing, clusters=clusters
+        )
         parts["contexts"] = context_changes(tally, question, TOP, level.level)
     parts["check"] = check(log if isinstance(log, Log) else tally)
     earned = [metric for metric in sums_of if not metric.shown]

@@ -32,6 +32,7 @@ from foreclick.engines.files import ScratchFile, changed, fetched, given_twice, 
 from foreclick.engines.kinds import called, loose
 from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
+from foreclick.logs.validate import any_of
 from foreclick.options import checked
 from foreclick.tallies.files import (
     GROUP_ROWS,
@@ -94,6 +95,17 @@ class Tally:
     def table(self) -> Table:
         """The rows with one column a position of every reward: a view of `stored`."""
         return spread(self.stored, self.shape).select(*self.shape.columns)
+
+    @cached_property
+    def unearned(self) -> frozenset[str]:
+        """The rewards that are 0 everywhere."""
+        say, shape = self.engine.say, self.shape
+        earned = {
+            name: Value.count(any_of(f"{say.column(c)} > 0" for c in shape.stored_reward(name)))
+            for name in shape.rewards
+        }
+        found = self.stored.aggregate(earned) if earned else {}
+        return frozenset(name for name, rows in found.items() if not rows)
 
     def __repr__(self) -> str:
         return (
