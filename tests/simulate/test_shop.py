@@ -135,3 +135,22 @@ class TestABTest:
             counted = np.stack(some.clicks).mean(axis=0)
             assert counted == pytest.approx(drawn.expected[name, "clicks"], abs=0.03)
         assert drawn.lift("treatment", "clicks@3", "control") < 0
+
+
+def test_other_users_click_by_a_taste_of_their_own():
+    """Their clicks follow their own truth, and the sum of both parts is that of all."""
+    shop = replace(TINY, records=60_000, others=(0.3, 1.0))
+    drawn = draw(shop, 3)
+    taste = np.array(drawn.log["taste"])
+    clicks = np.array(drawn.log["clicks"].to_pylist())
+    expected = drawn.expected["production of others", "clicks"]
+    assert clicks[taste == "other"].sum(axis=0) == pytest.approx(expected, rel=0.1)
+    whole = drawn.expected["production", "clicks"] * shop.records
+    usual = clicks[taste == "usual"].sum(axis=0)
+    assert usual == pytest.approx(whole - expected, rel=0.1)
+    same = draw(replace(shop, others=(0.3, 0.0)), 3)
+    lifts = [
+        same.lift("worse", "clicks@3"),
+        same.lift("worse of others", "clicks@3", "production of others"),
+    ]
+    assert lifts[0] == pytest.approx(lifts[1], abs=0.05)

@@ -98,6 +98,7 @@ class Scored:
         slope: Shape (N, E, X): how far n_x V_x moves with what contexts share.
         shared: Shape (D, E, X): how far n_x V_x is off by each of D errors that contexts share.
         pull: Shape (E, I + F): how what clicks on items are worth, and γ, move each column.
+        unshared: Shape (E, R): of a ladder in parts, what clicks of rows say besides of their part.
     """
 
     value: Floats
@@ -109,6 +110,7 @@ class Scored:
     slope: Floats | None = None
     shared: Floats | None = None
     pull: Floats | None = None
+    unshared: Floats | None = None
 
 
 def influence(

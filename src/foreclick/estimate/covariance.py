@@ -66,6 +66,9 @@ ENOUGH_PERIODS = 5
 BOTH = "both"
 """The kind of clusters that share a period and a unit."""
 
+DISTINCT = 1.0
+"""By how many standard errors a part's own clicks must differ from rates that all parts share."""
+
 LAGS = 4
 """Days back that a day may remember."""
 
@@ -292,14 +295,50 @@ class Covariance:
         usual = squares / freedom if freedom else 0.0
         return float(own + usual * alone) / float(self.totals.get(("all", "records"), s)) ** 2
 
+    @property
+    def _records(self) -> Floats:
+        """Shape (S,): of the parts, and of the whole."""
+        return np.asarray(self.totals.sums["all", "records"])
+
     def off_by(self, s: int, column: int) -> Floats:
-        """Shape (D,): how far errors that contexts share put a column off."""
+        """Shape (D,): how far errors that contexts share put a column off.
+
+        In a part of the answer the last is that of rates which all parts share.
+        """
         g = self._group(column)[0]
         errors = self.totals.sums.get((g, "off by"))
         if errors is None:
             return np.zeros(1)
         n = float(self.totals.get(("all", "records"), s))
-        return np.asarray(errors[s, :, column - int(self._starts[g])] / n)
+        shared = errors[s, :, column - int(self._starts[g])] / n
+        shift, se = self.own_clicks(s, column)
+        apart = math.sqrt(max(shift**2 - (DISTINCT * se) ** 2, 0.0))
+        return np.append(shared, math.copysign(apart, shift))
+
+    def own_clicks(self, s: int, column: int) -> tuple[float, float]:
+        """How far a part's own clicks put a column off from rates that all parts share, and its se.
+
+        A score test by part: 0 on average if the part's items are clicked as they are elsewhere.
+        """
+        g = self._group(column)[0]
+        at, whole, found = column - int(self._starts[g]), len(self._records) - 1, [(0.0, 0.0)]
+        if s == whole:
+            return found[0]
+        for kind in self.question.clusters:
+            totals = self.totals.sums.get(("unshared", kind, g))
+            if totals is None:
+                continue
+            if kind == "record":
+                total, square = totals[s, 0, at], totals[s, 1, at]
+                shift = total / self._records[s] - totals[whole, 0, at] / self._records[whole]
+                found.append((float(shift), math.sqrt(square) / self._records[s]))
+                continue
+            each = totals[s, :, at] / self._records[s] - totals[whole, :, at] / self._records[whole]
+            there = each[each != 0]
+            count = len(there)
+            spread = math.sqrt(count * there.var()) if count > 1 else math.inf
+            found.append((float(each.sum()), spread * math.sqrt(count / max(count - 1, 1))))
+        return max(found, key=lambda one: one[1])
 
 
 def _cut(covariance: Floats, size: Floats) -> Floats:

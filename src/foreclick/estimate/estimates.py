@@ -68,6 +68,15 @@ class Estimate:
         return most if most > ALARM else 0.0
 
     @property
+    def distinct(self) -> float:
+        """Z of a part's own clicks against the click rates that all parts share; 0 of the whole."""
+        number, each = self.stratum.number, [0.0]
+        for column in self.columns:
+            shift, se = self.estimates.own_clicks(number, column)
+            each.append(abs(shift) / se if se > 0 else 0.0)
+        return max(each)
+
+    @property
     def converged(self) -> bool:
         """Whether the fits that it rests on are solved."""
         return not self.ladder or all(each.converged for each in self.estimates.priors)

@@ -72,6 +72,10 @@ SHRUNK = 0.03
 """How far a change may be off, of itself: in the shop, it comes out up to 4 % too small."""
 
 
+MOST_WEIGHT = 10.0
+"""The largest weight of a click where a part's own clicks are asked: rare items tell little."""
+
+
 # --- rates of all pairs ---------------------------------------------------------------------------
 
 
@@ -273,7 +277,8 @@ class _Scoring:
             self.theta[:, self.top_position] * self.rungs[0].n, self.view.count, axis=0
         )
         produced = produced * self.knows[:, self.top_context]
-        sources = self._pass_down(h * self.shown_worth, produced * self.top_worth)
+        self.shows, self.showed = h * self.shown_worth, produced * self.top_worth
+        sources = self._pass_down(self.shows, self.showed)
         clicks, lost = h * self.paths[0].rate, produced * self.rates[0]
         earned = clicks * self.shown_worth
         if fit.stopping:
@@ -365,6 +370,8 @@ class _Scoring:
         for loose in scored.loose:
             loose.error[:width] *= fit.unit
         scored.psi = self._influence(part, taken, factor)
+        if self.apart:
+            scored.unshared = self._unshared(factor[:width])
         if self.worth is not None:
             self.worth.errors(scored, self.items.owner)
         weight = np.repeat(self.theta[:, self.top_position], self.view.count, axis=0)
@@ -493,6 +500,26 @@ class _Scoring:
         psi[:width] *= fit.unit
         psi[:width] += self.credit * self.knows[:, batch.row_context]
         return psi
+
+    def _unshared(self, factor: Floats) -> Floats:
+        """Shape (E, R): what clicks of each row would move columns, if a part had rates of its own.
+
+        By its own clicks alone, an item would move a column by (c − e α̂) (H − E) / E, with E its
+        exposure in the log and H that of the candidate: the paper's weights, at most `MOST_WEIGHT`.
+        What influence has of that already is taken away.
+        """
+        batch, reward, size = self.batch, self.batch.reward(self.fit.reward), len(self.items.alpha)
+        e = padded(tuple(self.fit.theta.p), max(len(self.theta[0]), batch.depth))
+        top, at = pair_of(self.rungs), e[self.top_position]
+        moved = group_sums(self.slots.pair, self.shows * e[self.slots.position], size)
+        moved = moved[:, : self.pairs] - group_sums(top, self.showed * at, self.pairs)
+        exposure = sums(top, self.rungs[0].n * at, self.pairs)
+        alone = np.clip(ratio(moved, exposure), -MOST_WEIGHT, MOST_WEIGHT)
+        missed = alone[:, top] - factor
+        slot = self.cells.slot[batch.row_list]
+        left = -np.append(self.rates[0], 0.0)[slot]
+        left[reward.row, reward.position] += reward.value / self.fit.unit
+        return by_row(left, slot, missed.T) * self.fit.unit
 
 
 def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:

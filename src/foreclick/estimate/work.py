@@ -262,6 +262,8 @@ class BatchWork:
                 totals.most((number, "largest"), scored.largest)
             if q.clusters:
                 self._add_errors(totals, number, scored)
+            if scored.unshared is not None and q.clusters:
+                self._add_unshared(totals, number, batch, part, scored.unshared)
             if scored.psi is not None:
                 psi.append((number, scored.psi))
             if scored.by_cluster is not None:
@@ -427,6 +429,20 @@ class BatchWork:
                     batch.cache[key] = each
                 each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
                 totals.more((kind, number), strata.ended(each))
+
+    def _add_unshared(
+        self, totals: Totals, number: int, batch: Batch, part: Ints, unshared: Floats
+    ) -> None:
+        """Add, by part and cluster, what the own clicks of parts say; of records, its square."""
+        size = max(self.strata.count - 1, 1)
+        for kind, cluster, clusters in clusters_of_rows(batch, self.question.clusters):
+            at = part * np.int64(clusters) + cluster
+            each = group_sums(at, unshared * batch.n, size * clusters)
+            each = each.reshape(-1, size, clusters).transpose(1, 2, 0)
+            totals.more(("unshared", kind, number), self.strata.ended(each))
+        if "record" in self.question.clusters:
+            both = np.stack([unshared * batch.n, unshared**2 * batch.n])
+            totals.more(("unshared", "record", number), self.strata.sums(part, both))
 
 
 def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:

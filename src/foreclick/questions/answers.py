@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from foreclick.batches import FEW_RECORDS
 from foreclick.errors import ForeclickWarning
 from foreclick.estimate.estimates import Estimate
+from foreclick.learn.above import ALARM
 from foreclick.metrics import AnyMetric
 from foreclick.policies import Lists, Policy
 from foreclick.questions.agreement import Beside, agreement, is_blind, lifts, seen_words
@@ -237,7 +238,11 @@ def repetition_note(weighing: Iterable[str], contexts: int, median: float) -> li
 
 
 def verdict_notes(
-    rows: Sequence[Row], verdicts: Sequence[Verdict], by: Sequence[str], answering: str
+    rows: Sequence[Row],
+    evidence: Sequence[Evidence],
+    verdicts: Sequence[Verdict],
+    by: Sequence[str],
+    answering: str,
 ) -> list[str]:
     """What the answer's verdicts do not say themselves: of segments, guardrails and doubts."""
     if len({row["clip"] for row in rows}) > 1:
@@ -263,6 +268,17 @@ def verdict_notes(
         notes.append(
             f"{metric} by {answering}: {'; '.join(words)}. The verdicts allow for "
             f"{number_of(len(pairs), 'segment')} at once; the intervals are each on its own."
+        )
+    own = [
+        " ".join(str(row[b]) for b in by)
+        for row, each in zip(rows, evidence, strict=True)
+        if each.distinct > ALARM
+    ]
+    if own:
+        notes.append(
+            f"Clicks in {few(list(dict.fromkeys(own)))} differ from the click rates that all parts "
+            "share, and the intervals there allow for it. Next: evaluate such a part alone, "
+            "read_log(…, where=…)."
         )
     return notes
 

@@ -204,7 +204,7 @@ def evaluate(
 
     ones, rows, evidence, verdicts = answer(whole=False)
     if clusters:
-        notes += verdict_notes(rows, verdicts, segments, answering)
+        notes += verdict_notes(rows, evidence, verdicts, segments, answering)
         if level.anytime:
             notes.append(
                 "The intervals hold at every look together, however often the log is looked at."

@@ -38,6 +38,7 @@ from foreclick.batches import Floats
 from foreclick.estimate.columns import Unseen
 from foreclick.estimate.covariance import ENOUGH_PERIODS
 from foreclick.estimate.estimates import Estimate
+from foreclick.learn.above import ALARM
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.results import format_value, span
 from foreclick.words import about, rounded_up
@@ -196,6 +197,7 @@ class Evidence:
         lasting: the share of the variance that no further record reduces.
         leaking: z of the candidate's knowing the clicks that it is judged by; 0 if it is no matter.
         converged: whether the fits of the estimator are solved.
+        distinct: z of a part's own clicks against the click rates that all parts share.
     """
 
     estimator: str
@@ -217,6 +219,7 @@ class Evidence:
     sighted: bool = True
     leaking: float = 0.0
     converged: bool = True
+    distinct: float = 0.0
     lasting: float = 0.0
     past: str = "the backtest"
 
@@ -270,6 +273,7 @@ def evidence_for(
         lasting=pair.lasting(),
         leaking=max(one.leaking, 0.0 if pair.baseline is None else pair.baseline.leaking),
         converged=one.converged,
+        distinct=one.distinct if one.ladder and one.has_variance else 0.0,
         **rest,
     )
 
@@ -545,6 +549,12 @@ def _why_open(e: Evidence, min_effect: float) -> str:
         )
     if not e.sighted:
         return f"to {e.estimator!r} no ranking matters. Next: ask 'ladder' or 'ip'."
+    if e.distinct > ALARM:
+        return (
+            f"{changes}; its own clicks differ from the click rates that all parts share "
+            f"(z = {e.distinct:.0f}), which the interval allows for. Next: evaluate these records "
+            "alone, read_log(…, where=…)."
+        )
     width = (high - low - e.unseen) / 2
     left = abs(abs(e.change or 0.0) - min_effect * production) - e.unseen  # for chance
     if e.unseen > width or (e.unseen > 0 and left <= 0):

@@ -45,7 +45,19 @@ error taken away; "leaky" has seen clicks of the log that it is evaluated on; "d
 with high prices.
 """
 
-_TRAFFIC, _GOODS, _ERRORS, _NIGHTS, _MOODS, _TASTES, _CLICKS, _CANDIDATES, _ARMS, _WARES = range(10)
+(
+    _TRAFFIC,
+    _GOODS,
+    _ERRORS,
+    _NIGHTS,
+    _MOODS,
+    _TASTES,
+    _CLICKS,
+    _CANDIDATES,
+    _ARMS,
+    _WARES,
+    _OTHERS,
+) = range(11)
 """Purposes of random numbers: each has a stream of its own."""
 
 _PROPERTIES = 16
@@ -81,6 +93,9 @@ class Shop:
             orders and revenue; 0 for a shop without.
         bought: the share of clicks that an item of price 1 is ordered by; 1 for all clicks.
         candidates: names of `ERRORS`.
+        others: the share of users who are a segment of their own, and how far their taste is
+            another one: 0 for the same, 1 for one that has nothing to do with it; None for no
+            segment.
         test: one of `ERRORS` whose model is tested against production: it is retrained every night
             as production is, and shown to some users; None for no A/B test.
         share: of the users that are shown it.
@@ -107,6 +122,7 @@ class Shop:
     prices: float = 0.0
     bought: float = 0.1
     candidates: tuple[str, ...] = ("better", "similar", "worse", "tweak")
+    others: tuple[float, float] | None = None
     test: str | None = None
     share: float = 0.5
     start: int = 0
@@ -117,12 +133,14 @@ class Shop:
         right = min(counts) >= 1 and self.positions <= self.pool <= self.catalogue
         right &= min(self.noise, self.nightly, self.leak, self.feedback, self.taste) >= 0
         right &= (self.alien is None or 0 <= self.alien[0] <= 1) and 0 < self.share < 1
+        right &= self.others is None or (0 < self.others[0] < 1 and 0 <= self.others[1] <= 1)
         right &= self.prices >= 0 and 0 < self.bought <= 1
         right &= self.users in {"pbm", "dbn"} and {*self.candidates} <= {*ERRORS}
         if not right or self.test not in {None, *ERRORS} or not 0 <= self.start < self.days:
             raise SimulationError(
                 f"{self} is no shop: counts are at least 1, positions ≤ pool ≤ catalogue, spreads "
-                "at least 0, the share of alien items from 0 to 1, that of tested users between, "
+                "at least 0, the share of alien items from 0 to 1, those of tested and of other "
+                "users between, "
                 "the test starts within the days, users 'pbm' or 'dbn', and candidates and test of "
                 f"{', '.join(ERRORS)}."
             )
@@ -149,6 +167,7 @@ REGIMES: Mapping[str, Shop] = {
     "feedback 1": Shop(feedback=1.0),
     "feedback, dbn": Shop(feedback=0.5, users="dbn"),
     "users differ": Shop(taste=0.5),
+    "others": Shop(others=(0.2, 0.5)),
     "personal": Shop(records=60_000, queries=600_000, zipf=0.0),
     "prices": Shop(prices=0.6, candidates=("better", "similar", "worse", "tweak", "dear")),
     "bids": Shop(
@@ -163,13 +182,15 @@ class ShopLog(NamedTuple):
 
     Attributes:
         log: columns query, day, user, items and clicks, of an A/B test variant, which is null
-            before it, and of a shop with prices orders and revenue; records in the order of days.
+            before it, of a shop with other users taste ("usual" or "other"), and of a shop with
+            prices orders and revenue; records in the order of days.
         candidates: by name, a table of query and items, for every query that occurs.
         expected: by name and reward (clicks; of a shop with prices also orders and revenue), shape
             (K,): its true mean at each position, over all records. "production" is what its users
             were shown. "control" and "treatment" are what all users of the A/B test's days would be
             shown. Moods of days and tastes of users are 1. "production later" and "leaky later"
-            are sums over the days after `TRAINED_UNTIL`.
+            are sums over the days after `TRAINED_UNTIL`, "production of others" and the like over
+            the records of other users.
     """
 
     log: pa.Table
@@ -193,6 +214,7 @@ class _Goods(NamedTuple):
     items: Integers
     known: Floats  # what a perfect model would score
     attraction: Floats
+    others: Floats  # the attraction to other users
     alien: Booleans
     wares: dict[str, Floats]  # what a click earns, by reward
 
@@ -226,10 +248,11 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
     traffic = np.bincount(query).astype(np.float64)
     goods = _goods(shop, len(traffic), seed)
     examination = np.arange(1, shop.positions + 1) ** -0.8
-    world: World = PBM(goods.attraction, examination)
-    if shop.users == "dbn":
-        satisfaction = np.full(goods.attraction.shape, 0.6)
-        world = DBN(goods.attraction, satisfaction, 0.85, shop.positions)
+    worlds = [_world(shop, goods.attraction)]
+    other = np.zeros(users, np.bool_)
+    if shop.others is not None:
+        worlds.append(_world(shop, goods.others))
+        other = stream(seed, _OTHERS).random(users) < shop.others[0]
     models = [_model(shop, goods, f, seed, _ERRORS, v) for v, f in enumerate(shop.versions)]
     rival, arm = None, np.zeros(shop.records, np.int64)
     test: tuple[int, ...] = ()
@@ -245,12 +268,12 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
     shown = np.empty((shop.records, shop.positions), np.int64)
     clicks = np.empty(shown.shape, np.int8)
     every, earns = np.arange(len(traffic)), {CLICKS: np.ones(goods.known.shape)} | goods.wares
-    shows = ("production", "production later", *ARMS)
+    shows = ("production", "production later", "production of others", *ARMS)
     expected = {(name, reward): np.zeros(shop.positions) for reward in earns for name in shows}
 
-    def earned(top: Integers, requests: Integers | Floats) -> dict[str, Floats]:
+    def earned(top: Integers, requests: Integers | Floats, whose: int = 0) -> dict[str, Floats]:
         """By reward, shape (K,): what requests of each query are expected to earn."""
-        rates = world.clicks(every, top)
+        rates = worlds[whose].clicks(every, top)
         at_slots = {reward: np.take_along_axis(each, top, 1) for reward, each in earns.items()}
         return {reward: requests @ (rates * each) for reward, each in at_slots.items()}
 
@@ -262,7 +285,10 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
             nights, reading = (stream(seed, each, *test) for each in (_NIGHTS, _CLICKS))
         rows = slice(*np.searchsorted(day, [today, today + 1]))
         queries, tops = query[rows], []
-        requests = np.bincount(queries, minlength=len(traffic))
+        requests = [
+            np.bincount(queries[other[user[rows]] == whose], minlength=len(traffic))
+            for whose in range(len(worlds))
+        ]
         for name, model, (clicked, examined) in zip(ARMS, scores, counts, strict=False):
             score = model + shop.nightly * nights.normal(size=model.shape)
             if shop.feedback:
@@ -271,14 +297,19 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
             score = np.where(goods.alien & (name == ARMS[0]), -np.inf, score)
             tops.append(_top(score, shop.positions))
             tested = testing / (day >= shop.start).sum()
-            for reward, each in earned(tops[-1], requests).items():
-                expected[name, reward] += each * tested
-                own = each * (name == ARMS[0])
-                expected["production", reward] += own / shop.records
-                expected["production later", reward] += own * (today > TRAINED_UNTIL)
+            for whose, own_requests in enumerate(requests):
+                for reward, each in earned(tops[-1], own_requests, whose).items():
+                    expected[name, reward] += each * tested
+                    own = each * (name == ARMS[0])
+                    expected["production", reward] += own / shop.records
+                    expected["production later", reward] += own * (today > TRAINED_UNTIL)
+                    expected["production of others", reward] += own * whose
         lists = np.stack(tops)[arm[rows], queries]
         shown[rows] = goods.items[queries[:, None], lists]
-        clicks[rows] = world.sample(queries, lists, reading, effect[rows])
+        clicks[rows] = worlds[0].sample(queries, lists, reading, effect[rows])
+        if shop.others is not None:
+            theirs = worlds[1].sample(queries, lists, stream(seed, _OTHERS, today), effect[rows])
+            clicks[rows] = np.where(other[user[rows], None], theirs, clicks[rows])
         if shop.feedback or shop.leak:
             slots = (queries[:, None] * shop.pool + lists).ravel()
             weights = (clicks[rows].ravel(), np.tile(examination, len(queries)))
@@ -298,8 +329,13 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
         top = _top(score, shop.positions)
         items = list_column(np.take_along_axis(goods.items, top, 1))
         candidates[name] = pa.table({"query": every, "items": items})
-        for reward, each in earned(top, traffic).items():
+        others: Floats = np.bincount(query[other[user]], minlength=len(traffic)).astype(float)
+        for reward, each in earned(top, traffic - others).items():
             expected[name, reward] = each / shop.records
+            if shop.others is not None:
+                from_others = earned(top, others, 1)[reward]
+                expected[f"{name} of others", reward] = from_others
+                expected[name, reward] += from_others / shop.records
         if name == "leaky":
             later = np.bincount(query[day > TRAINED_UNTIL], minlength=len(traffic))
             for reward, each in earned(top, later).items():
@@ -307,6 +343,8 @@ def draw(shop: Shop, seed: int = 0) -> ShopLog:
     columns: dict[str, Any] = {"query": query, "day": day, "user": user}
     if rival is not None:
         columns["variant"] = pa.array(np.array(ARMS)[arm], mask=day < shop.start)
+    if shop.others is not None:
+        columns["taste"] = np.where(other[user], "other", "usual").tolist()
     columns |= {"items": list_column(shown), "clicks": list_column(clicks)}
     if goods.wares:
         chance, value = (
@@ -375,7 +413,21 @@ def _goods(shop: Shop, queries: int, seed: int) -> _Goods:
     if shop.alien:
         alien = rng.random(known.shape) < shop.alien[0]
         odds += alien * shop.alien[1]
-    return _Goods(items, known, 1 / (1 + np.exp(-odds)), alien, _wares(shop, items, seed))
+    theirs = odds
+    if shop.others is not None:  # log-odds as spread out as the usual ones
+        apart = shop.others[1]
+        drawn = odds.std() * stream(seed, _OTHERS, 1 << 20).normal(size=odds.shape)
+        theirs = odds.mean() + (1 - apart) * (odds - odds.mean())
+        theirs = theirs + np.sqrt(1 - (1 - apart) ** 2) * drawn
+    rates, others = 1 / (1 + np.exp(-odds)), 1 / (1 + np.exp(-theirs))
+    return _Goods(items, known, rates, others, alien, _wares(shop, items, seed))
+
+
+def _world(shop: Shop, attraction: Floats) -> World:
+    """How lists are clicked by users to whom items are so attractive."""
+    if shop.users == "dbn":
+        return DBN(attraction, np.full(attraction.shape, 0.6), 0.85, shop.positions)
+    return PBM(attraction, np.arange(1, shop.positions + 1) ** -0.8)
 
 
 def _wares(shop: Shop, items: Integers, seed: int) -> dict[str, Floats]:
