@@ -191,6 +191,24 @@ MISTAKES: dict[str, Mistake] = {
     "a cell that is a number": do(fc.ClickModel, "mine", cell=3),
     "a name of a curve": do(fc.ClickModel, "mine", cell="item", examination="1/x"),
     "a curve that is too short": evaluate(estimators=fc.Weighted("pbm", examination=[1])),
+    "contexts without a curve": evaluate(
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5, 0.3]})
+    ),
+    "a curve of a context that is too short": evaluate(
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5, 0.3], "r": [1]})
+    ),
+    "a curve of a context that is none": do(fc.Weighted, "pbm", examination={"q": "learnt"}),
+    "a number for a curve": do(fc.Weighted, "pbm", examination=5),
+    "first clicks by curves of contexts": evaluate(
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
+        metrics="success@2",
+    ),
+    "the best by curves of contexts": ask(
+        fc.optimize,
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
+        metrics="clicks@2",
+    ),
+    "a ladder with curves of contexts": do(fc.Ladder, examination={"q": [1, 0.5]}),
     "a negative examination": evaluate(
         estimators=fc.Weighted("pbm", examination=[1, -0.1]), metrics="clicks@2"
     ),

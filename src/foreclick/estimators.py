@@ -23,7 +23,8 @@ class Weighted:
         model: the name of a click model, or a `ClickModel`.
         clip: M; a number, or several to see each. None: weights are not bounded.
         examination: how much each position is looked at, for `pbm`: a number for each, a function
-            of the position, "1/k", or "learnt", which `pbm` is without it.
+            of the position, "1/k", or "learnt", which `pbm` is without it; or, as p(k | x), one of
+            the first three for every context of the log, ``{context: curve}``.
 
     Examples:
         >>> Weighted("ip", clip=100).name
@@ -116,6 +117,7 @@ class Ladder:
             )
         if stopping is not None and not 0 <= stopping <= 1:
             raise ModelError(f"stopping={stopping!r}: give a share of clicks, from 0 to 1.")
+        ClickModel("ladder", (), examination).examined(0)  # refuses what is no curve for all
         object.__setattr__(self, "top", top)
         if isinstance(examination, list):
             examination = tuple(examination)

@@ -350,6 +350,9 @@ class Estimates(Covariance):
             shown=by_position("shown"),
             rewards={m: by_position("reward", m) for m in metrics},
             at_risk={m: by_position("risk", m) for m in metrics if m.first},
+            examined={
+                m: by_position("examined", m)[: self.question.depth] for m in self.question.curved
+            },
         )
 
     def _sums(self, target: Target, candidate: int, stratum: Stratum) -> ColumnSums:
@@ -370,9 +373,9 @@ class Estimates(Covariance):
         }
         column_sums["out_records"] = number("out records")
         exposed = stratum.known.exposure(target)
-        filled = self.totals.sums.get((g, "filled"))
+        filled = self.totals.sums.get((g, "filled", target.model))
         if filled is not None:
-            exposed = along(target.exposure, filled[s])
+            exposed = along(target.theta, filled[s])
         if target.ladder is not None:
             # As if all positions counted alike: then production is worth as many as it has.
             shown, theta = stratum.known.shown, target.metric.theta
