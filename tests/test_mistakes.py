@@ -117,6 +117,15 @@ MISTAKES: dict[str, Mistake] = {
     "a choice that there is not": evaluate(missing="skip"),
     "clusters that there are not": do(fc.Confidence, clusters="days"),
     "a guardrail in per cent": evaluate(guardrails={"clicks@2": 5}),
+    "a clip of what weighs nothing": lambda _: fc.Weighted("rctr", 0.5),
+    "a clip of a model of one's own that weighs nothing": lambda _: fc.Weighted(
+        fc.ClickModel("fold", cell=lambda slot: slot.position <= 3), [math.inf, 10]
+    ),
+    "an M that is no number": evaluate(estimators="ip:many"),
+    "an M of 0": evaluate(estimators="list:0"),
+    "an M of a ladder": evaluate(estimators="ladder:10"),
+    "an M of what weighs nothing": evaluate(estimators=["ip:10", "rctr:10"]),
+    "an M of nobody": evaluate(estimators="ipp:10"),
     "a clip for all estimators": evaluate(clip=10),
     "a misspelt option": evaluate(confident=0.9),
     "an option in the singular": evaluate(metric="clicks@1"),
