@@ -54,12 +54,13 @@ from foreclick.results import format_value
 from foreclick.rules import Choice
 from foreclick.tallies import LogLike, Tally, local_tally
 
-_LOGGING = Choice(
+LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
+"""The rule of `logging=`."""
 
 
-@verb(confidence=sure, logging=_LOGGING)
+@verb(confidence=sure, logging=LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
@@ -148,8 +149,6 @@ def evaluate(
         clusters = tuple(kind for kind in clusters if kind != "period")
         clusters = clusters or (() if tally.decayed else ("record",))
     policies = [as_policy(candidate, tally.names)]
-    if isinstance(logging, Policy):
-        logging = as_policy(logging, tally.names, "logging")
     if baseline is not None:
         policies.append(as_policy(baseline, tally.names, "baseline"))
     all_metrics = tuple(dict.fromkeys((*parse_any(metrics), *protected)))
@@ -241,6 +240,8 @@ def make_question(
     """
     shape, parts = tally.shape, [part for metric in metrics for part in metric.parts]
     check_metrics(shape, parts)
+    if isinstance(logging, Policy):
+        logging = as_policy(logging, tally.names, "logging")
     if logging == "propensity" and shape.propensity is None:
         raise ModelError(
             "logging='propensity', but the log was read without. Name their column: "
