@@ -10,7 +10,7 @@ know of it, so a model is a declaration of two things and nothing else:
 | `prefix` | (a_1, …, a_k) | 1 | – |
 | `ip` | (a_k, k) | 1 | V_IP |
 | `item` | a_k | 1 | V_I, DCTR |
-| `pbm` | a_k | p_k, learnt; in the paper 1/k | V_PBM |
+| `pbm` | a_k | p_k, or p(k given x); learnt if not given, 1/k in the paper's section 6 | V_PBM |
 | `rctr` | k | 1 | V_R |
 | `rcm` | nothing | 1 | V_R |
 """

@@ -4,13 +4,14 @@ The record sums of the oracle are those of the table, term by term.
 """
 
 import math
+import random
 
 import pytest
 
 import foreclick as fc
 from tests import drawn
 from tests.answers import SAME, clipped, log_of
-from tests.truth import oracle
+from tests.truth import oracle, protocol
 from tests.truth.paper import paper
 
 TABLE = ("list", "ip", "rctr", "pbm", "item")
@@ -63,3 +64,16 @@ def test_as_m_falls_to_0_so_does_the_estimate():
         values = ask(clipped(paper([model]), (1e-9, *CLIPS)))["value"]
         assert values == sorted(values)
         assert values[0] == pytest.approx(0, abs=1e-8)
+
+
+@pytest.mark.parametrize("model", TABLE)
+def test_section_6_1_each_day_is_predicted_from_the_others(model):
+    """The root of the mean squared error over queries and days; 1/k is the examination."""
+    rng = random.Random(6)  # noqa: S311 - no secret
+    dated = [protocol.Dated(rng.randrange(5), record) for record in CASE.records]
+    log = fc.read_log(drawn.log_table(CASE.records, day=[d.day for d in dated]), period="day")
+    found = fc.backtest(log, metrics="dcg@4", estimators=clipped(paper([model]), CLIPS))
+    for row in found:
+        right = protocol.backtest(dated, model, THETAS["dcg@4"], row["clip"])
+        assert row["rmse"] == pytest.approx(right.rmse, rel=1e-9)
+        assert (row["folds"], row["pairs"]) == (right.folds, right.pairs)
