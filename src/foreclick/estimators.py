@@ -246,16 +246,13 @@ def parse_estimators(estimators: object) -> list[Estimator]:
     parsed: list[Estimator] = []
     for one in estimators:
         by = _named(one) if isinstance(one, str) else one
-        if isinstance(by, Ladder):
-            parsed.append(by)
-            continue
-        if not isinstance(by, ClickModel | Weighted):
+        by = Weighted(by) if isinstance(by, ClickModel) else by
+        if not isinstance(by, Weighted | Ladder):
             raise ModelError(
                 f"{one!r} is no estimator. Give a name such as 'ip' or 'ladder', a ClickModel, "
                 "Weighted('ip', clip=100) or Ladder()."
             )
-        weighted = by if isinstance(by, Weighted) else Weighted(by)
-        parsed.append(Weighted(weighted.model, weighted.clip or (math.inf,)))
+        parsed.append(by if isinstance(by, Ladder) else Weighted(by.model, by.clip or (math.inf,)))
     if not parsed:
         raise ModelError("estimators is empty. Name at least one, for instance 'ip'.")
     return parsed

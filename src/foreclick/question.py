@@ -120,7 +120,7 @@ class Question:
     @property
     def curved(self) -> list[ClickModel]:
         """The click models with an examination of each context."""
-        return [e.model for e in self.estimators if e.model.by_context]
+        return [*dict.fromkeys(e.model for e in self.estimators if e.model.by_context)]
 
     def logging_of(self, estimator: int) -> Logging:
         """Where the logging probabilities of an estimator come from."""

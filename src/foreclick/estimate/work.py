@@ -358,11 +358,10 @@ class BatchWork:
                     result.note_missing("logging policy", view.batch, known)
                 logging = Candidate(coding, logging, everywhere)
                 filled = group_sums(logging.slots.context, logging.slots.mass.T, len(everywhere))
+                depth = min(targets[0].metric.depth, len(filled))
                 for model in {target.model for target in targets}:
-                    p = curves_of(view.batch, model, targets[0].metric.depth).T
-                    end = min(len(p), len(filled))
-                    examined = filled[:end] * p[:end] * view.batch.context_n
-                    totals.add((number, "filled", model), examined)
+                    examined = filled[:depth] * curves_of(view.batch, model, depth).T
+                    totals.add((number, "filled", model), examined * view.batch.context_n)
             cells = weigh(view, targets, logging)
             sighted = targets[0].model.sees_items
             dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sighted))
