@@ -57,7 +57,7 @@ from foreclick.tallies import LogLike, Tally, local_tally
 LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
-"""The rule of `logging=`."""
+"""Where logging probabilities come from."""
 
 
 @verb(confidence=sure, logging=LOGGING)
@@ -240,13 +240,13 @@ def make_question(
     """
     shape, parts = tally.shape, [part for metric in metrics for part in metric.parts]
     check_metrics(shape, parts)
-    if isinstance(logging, Policy):
-        logging = as_policy(logging, tally.names, "logging")
     if logging == "propensity" and shape.propensity is None:
         raise ModelError(
             "logging='propensity', but the log was read without. Name their column: "
             "read_log(…, propensity='…')."
         )
+    if isinstance(logging, Policy):
+        logging = as_policy(logging, tally.names, "logging")
     chosen = logging is None and shape.propensity is not None  # by the log
     chosen = chosen and size_of(tally).median < FEW_RECORDS
     if estimators is None or _is_default(estimators):
