@@ -217,6 +217,12 @@ MISTAKES: dict[str, Mistake] = {
         estimators=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
         metrics="clicks@2",
     ),
+    "a judge with curves of contexts": ask(
+        fc.optimize,
+        metrics="clicks@2",
+        estimators="ip",
+        judge=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
+    ),
     "a ladder with curves of contexts": do(fc.Ladder, examination={"q": [1, 0.5]}),
     "a negative examination": evaluate(
         estimators=fc.Weighted("pbm", examination=[1, -0.1]), metrics="clicks@2"
