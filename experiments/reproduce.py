@@ -210,8 +210,11 @@ def _rows(name: str, result: Backtest) -> list[dict[str, Any]]:
         ours, least = (STRUCTURED, LARGE_FOR_ONE[metric]) if name == ONE else (("ip",), LARGE)
         best = found["ip", metric, math.inf]
         for other in ("list", "rctr"):
+            theirs = {
+                m: found[other, metric, m]["rmse"] for m in CLIPS if (other, metric, m) in found
+            }
             cuts = [
-                _cut(found[mine, metric, clip]["rmse"], found[other, metric, clip]["rmse"])
+                _cut(found[mine, metric, clip]["rmse"], theirs.get(clip, theirs[math.inf]))
                 for mine in ours
                 for clip in CLIPS
                 if clip >= least

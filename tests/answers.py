@@ -46,20 +46,17 @@ def answer(
 
 
 def clipped(estimators: Any, clip: Any) -> Any:  # noqa: ANN401
-    """Estimators whose weights are bounded by M, but for those that have an M of their own."""
+    """Estimators whose weights are bounded by M, but for those with an M of their own or none."""
     if estimators == "all":
         estimators = ["ladder", "list", "prefix", "ip", "item", "pbm", "rctr"]
     listed = estimators if isinstance(estimators, list | tuple) else [estimators]
-    free = [e for e in listed if not isinstance(e, fc.Ladder) and not str(e).startswith("ladder")]
     clip = list(clip) if isinstance(clip, tuple) else clip
-    found = [
-        fc.Weighted(e.model, clip)
-        if isinstance(e, fc.Weighted) and e.clip is None
-        else fc.Weighted(e, clip)
-        if e in free and not isinstance(e, fc.Weighted)
-        else e
-        for e in listed
-    ]
+    found = []
+    for each in listed:
+        model = each.model if isinstance(each, fc.Weighted) and each.clip is None else each
+        none = isinstance(model, fc.Ladder | fc.Weighted) or str(model).startswith("ladder")
+        none = none or str(model) in oracle.BLIND
+        found.append(each if none else fc.Weighted(model, clip))
     return found if listed is estimators else found[0]
 
 

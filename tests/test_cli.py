@@ -201,6 +201,20 @@ SAME: dict[str, tuple[list[str], Callable[[], Result]]] = {
             confidence=0.8,
         ),
     ),
+    "M and propensities": (
+        ["compare", "t.parquet", *BOTH, "-m", "clicks@2", "-e=list:1.5", "--logging=propensity"],
+        lambda: fc.compare(
+            read(propensity="share", unit="user"),
+            {"new": CANDIDATE, "old": OLD},
+            metrics="clicks@2",
+            estimators=fc.Weighted("list", 1.5),
+            logging="propensity",
+        ),
+    ),
+    "several M": (
+        [*EVALUATE[:-2], "-e", "ip:0.5,ip:1.5", "-e", "rctr"],
+        lambda: evaluated(estimators=[fc.Weighted("ip", 0.5), fc.Weighted("ip", 1.5), "rctr"]),
+    ),
     # --- logs
     "commas": (wide("--items", "i1,i2,i3", "--clicks", "c1,c2,c3"), evaluated),
     "long": (TALLIED, evaluated),
@@ -227,6 +241,7 @@ SAME: dict[str, tuple[list[str], Callable[[], Result]]] = {
 
 
 FIRST = {
+    "M and propensities": ["log.parquet", "--propensity", "share", "--unit", "user"],
     "propensities": ["log.parquet", "--propensity", "share"],
     "long": ["long.parquet", "--long", "request,rank", "--items", "doc", "--clicks", "hit"],
     "where and count": ["log.parquet", "--count", "day", "--where", "country = 'NL'"],

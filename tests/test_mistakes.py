@@ -117,6 +117,15 @@ MISTAKES: dict[str, Mistake] = {
     "a choice that there is not": evaluate(missing="skip"),
     "clusters that there are not": do(fc.Confidence, clusters="days"),
     "a guardrail in per cent": evaluate(guardrails={"clicks@2": 5}),
+    "a clip of what weighs nothing": lambda _: fc.Weighted("rctr", 0.5),
+    "a clip of a model of one's own that weighs nothing": lambda _: fc.Weighted(
+        fc.ClickModel("fold", cell=lambda slot: slot.position <= 3), [math.inf, 10]
+    ),
+    "an M that is no number": evaluate(estimators="ip:many"),
+    "an M of 0": evaluate(estimators="list:0"),
+    "an M of a ladder": evaluate(estimators="ladder:10"),
+    "an M of what weighs nothing": evaluate(estimators=["ip:10", "rctr:10"]),
+    "an M of nobody": evaluate(estimators="ipp:10"),
     "a clip for all estimators": evaluate(clip=10),
     "a misspelt option": evaluate(confident=0.9),
     "an option in the singular": evaluate(metric="clicks@1"),
@@ -202,6 +211,30 @@ MISTAKES: dict[str, Mistake] = {
     "a cell that is a number": do(fc.ClickModel, "mine", cell=3),
     "a name of a curve": do(fc.ClickModel, "mine", cell="item", examination="1/x"),
     "a curve that is too short": evaluate(estimators=fc.Weighted("pbm", examination=[1])),
+    "contexts without a curve": evaluate(
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5, 0.3]})
+    ),
+    "a curve of a context that is too short": evaluate(
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5, 0.3], "r": [1]})
+    ),
+    "a curve of a context that is none": do(fc.Weighted, "pbm", examination={"q": "learnt"}),
+    "a number for a curve": do(fc.Weighted, "pbm", examination=5),
+    "first clicks by curves of contexts": evaluate(
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
+        metrics="success@2",
+    ),
+    "the best by curves of contexts": ask(
+        fc.optimize,
+        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
+        metrics="clicks@2",
+    ),
+    "a judge with curves of contexts": ask(
+        fc.optimize,
+        metrics="clicks@2",
+        estimators="ip",
+        judge=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
+    ),
+    "a ladder with curves of contexts": do(fc.Ladder, examination={"q": [1, 0.5]}),
     "a negative examination": evaluate(
         estimators=fc.Weighted("pbm", examination=[1, -0.1]), metrics="clicks@2"
     ),

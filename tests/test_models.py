@@ -7,6 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import MetricError
+from foreclick.estimators import parse_estimators
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.models import MODELS, ClickModel, click_model
 from tests import drawn
@@ -168,3 +169,12 @@ def test_estimators_are_values():
     assert hash(estimator) == hash(fc.Weighted("ip", clip=[100.0]))
     assert fc.Weighted("dctr") == fc.Weighted("item")
     assert fc.Weighted("pbm", examination=[1, 0.2]).model.examined(2) == (1, 0.2)
+
+
+def test_a_name_may_say_how_far_weights_are_bounded():
+    (named,) = parse_estimators("ip:10")
+    assert named == fc.Weighted("ip", clip=10)
+    assert parse_estimators(["dctr:0.5", "list:inf", "rctr:inf"]) == [
+        fc.Weighted("item", clip=0.5),
+        *(fc.Weighted(name, clip=math.inf) for name in ("list", "rctr")),
+    ]

@@ -21,9 +21,11 @@ class Weighted:
 
     Args:
         model: the name of a click model, or a `ClickModel`.
-        clip: M; a number, or several to see each. None: weights are not bounded.
+        clip: M; a number, or several to see each. None: weights are not bounded. Models that are
+            blind to items, `rctr` and `rcm`, have none.
         examination: how much each position is looked at, for `pbm`: a number for each, a function
-            of the position, "1/k", or "learnt", which `pbm` is without it.
+            of the position, "1/k", or "learnt", which `pbm` is without it; or, as p(k | x), one of
+            the first three for every context of the log, ``{context: curve}``.
 
     Examples:
         >>> Weighted("ip", clip=100).name
@@ -41,6 +43,12 @@ class Weighted:
     ) -> None:
         object.__setattr__(self, "model", click_model(model, examination))
         object.__setattr__(self, "clip", None if clip is None else clips(clip))
+        bound = min(self.clip or (math.inf,))
+        if math.isfinite(bound) and not self.model.sees_items:
+            raise ModelError(
+                f"clip={bound:g}: {self.name!r} does not see which items are shown, so no list "
+                "weighs more than another of its length: there is no M. Leave it out."
+            )
 
     @property
     def name(self) -> str:
@@ -116,6 +124,7 @@ class Ladder:
             )
         if stopping is not None and not 0 <= stopping <= 1:
             raise ModelError(f"stopping={stopping!r}: give a share of clicks, from 0 to 1.")
+        ClickModel("ladder", (), examination).examined(0)  # refuses what is no curve for all
         object.__setattr__(self, "top", top)
         if isinstance(examination, list):
             examination = tuple(examination)
@@ -167,7 +176,7 @@ class LearntCurve:
 
 Estimator: TypeAlias = Weighted | Ladder
 EstimatorLike: TypeAlias = str | ClickModel | Weighted | Ladder
-"""An estimator, or the name of one: "ip", "pbm", "ladder", …."""
+"""An estimator, or the name of one: "ip", "pbm", "ladder", …; "ip:10" for M = 10."""
 
 LADDERS = {ladder.name: ladder for ladder in (Ladder(), Ladder("ip"))}
 """The ladders that an estimator's name may request."""
@@ -202,6 +211,29 @@ def clips(clip: float | Sequence[float]) -> tuple[float, ...]:
     return tuple(dict.fromkeys(float(m) for m in listed))
 
 
+def _named(text: str) -> Estimator:
+    """The estimator of a name, with M after a colon if it has one: "ip", "ip:10"."""
+    name, colon, bound = text.partition(":")
+    if name not in ESTIMATORS:
+        hint = did_you_mean(name, ESTIMATORS)
+        if name.lower() in _ELSEWHERE:
+            hint = " 'ladder' and 'prefix' allow for what stands above an item."
+        raise ModelError(
+            f"there is no estimator {name!r}.{hint} There are {', '.join(ESTIMATORS)}; leave it "
+            "out for the usual ones, or declare a click model, ClickModel(name, cell=…)."
+        )
+    if not colon:
+        return LADDERS.get(name) or Weighted(name)
+    if name in LADDERS:
+        raise ModelError(f"{text!r}: a ladder has no weights to bound, so no M. Say {name!r}.")
+    try:
+        return Weighted(name, float(bound))
+    except ValueError:
+        raise ModelError(
+            f"{text!r}: after the colon stands M, the largest weight: a number above 0, 'ip:10'."
+        ) from None
+
+
 def parse_estimators(estimators: object) -> list[Estimator]:
     """One estimator or several, in any accepted spelling, each with its clips filled in."""
     if isinstance(estimators, str | ClickModel | Weighted | Ladder):
@@ -213,25 +245,14 @@ def parse_estimators(estimators: object) -> list[Estimator]:
         )
     parsed: list[Estimator] = []
     for one in estimators:
-        ladder = LADDERS.get(one) if isinstance(one, str) else one
-        if isinstance(ladder, Ladder):
-            parsed.append(ladder)
-            continue
-        if isinstance(one, str) and one not in ESTIMATORS:
-            hint = did_you_mean(one, ESTIMATORS)
-            if one.lower() in _ELSEWHERE:
-                hint = " 'ladder' and 'prefix' allow for what stands above an item."
-            raise ModelError(
-                f"there is no estimator {one!r}.{hint} There are {', '.join(ESTIMATORS)}; leave it "
-                "out for the usual ones, or declare a click model, ClickModel(name, cell=…)."
-            )
-        if not isinstance(one, str | ClickModel | Weighted):
+        by = _named(one) if isinstance(one, str) else one
+        by = Weighted(by) if isinstance(by, ClickModel) else by
+        if not isinstance(by, Weighted | Ladder):
             raise ModelError(
                 f"{one!r} is no estimator. Give a name such as 'ip' or 'ladder', a ClickModel, "
                 "Weighted('ip', clip=100) or Ladder()."
             )
-        weighted = one if isinstance(one, Weighted) else Weighted(one)
-        parsed.append(Weighted(weighted.model, weighted.clip or (math.inf,)))
+        parsed.append(by if isinstance(by, Ladder) else Weighted(by.model, by.clip or (math.inf,)))
     if not parsed:
         raise ModelError("estimators is empty. Name at least one, for instance 'ip'.")
     return parsed

@@ -10,7 +10,7 @@ know of it, so a model is a declaration of two things and nothing else:
 | `prefix` | (a_1, …, a_k) | 1 | – |
 | `ip` | (a_k, k) | 1 | V_IP |
 | `item` | a_k | 1 | V_I, DCTR |
-| `pbm` | a_k | p_k, learnt; in the paper 1/k | V_PBM |
+| `pbm` | a_k | p_k, or p(k given x); learnt if not given, 1/k in the paper's section 6 | V_PBM |
 | `rctr` | k | 1 | V_R |
 | `rcm` | nothing | 1 | V_R |
 """
@@ -18,7 +18,7 @@ know of it, so a model is a declaration of two things and nothing else:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -49,11 +49,20 @@ class DisplayedSlots:
 
 
 Cell = Literal["list", "prefix"] | str | Sequence[str] | Callable[[Any], Any]
-Examination = Sequence[float] | Callable[[int], float] | Literal["learnt", "1/k"] | None
+Curve = Sequence[float] | Callable[[int], float] | Literal["1/k"]
+Examination = Curve | Mapping[Any, Curve] | Literal["learnt"] | None
 LEARNT: Literal["learnt"] = "learnt"
 RECIPROCAL: Literal["1/k"] = "1/k"
 
 _SLOT = ("item", "position")
+
+
+class ByContext(dict[Any, Curve]):
+    """p(k | x): the examination of each context, with the hash that a part of a value needs."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """The same for equal ones; of a million contexts, at once."""
+        return len(self)
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ class ClickModel:
         examination: how much position k is looked at: a sequence p_1, p_2, … or a function of k;
             everywhere 1 by default. Only its shape matters, not its scale. "learnt" for what the
             log says of it, by items that moved (1/k where it says nothing); "1/k" for that alone.
+            Where contexts differ, p(k | x): such a curve for each, ``{context: curve}``.
 
     Examples:
         Positions above and below the fold, with one click rate per item in each:
@@ -95,19 +105,35 @@ class ClickModel:
                 "'item' and 'position', or a function of the slot such as "
                 "lambda slot: [slot.item, slot.position <= 3]."
             )
-        if isinstance(self.examination, list):
-            object.__setattr__(self, "examination", tuple(self.examination))
-        if isinstance(self.examination, str) and self.examination not in (LEARNT, RECIPROCAL):
-            raise ModelError(
-                f"the examination of click model {self.name!r} is {self.examination!r}. Give "
-                f"'{LEARNT}', '{RECIPROCAL}', a number for each position, or a function of it."
-            )
+        p = self.examination
+        if isinstance(p, Mapping):
+            p = ByContext({x: self._curve(each, f" in context {x!r}") for x, each in p.items()})
+        elif p is not None:
+            p = self._curve(p)
+        object.__setattr__(self, "examination", p)
+
+    def _curve(self, p: Any, where: str = "") -> Any:  # noqa: ANN401 - an examination
+        """One curve as a value, or a refusal."""
+        if isinstance(p, Iterable) and not isinstance(p, str):
+            return tuple(p)
+        if callable(p) or p == RECIPROCAL or (p == LEARNT and not where):
+            return p
+        raise ModelError(
+            f"the examination of click model {self.name!r}{where} is {p!r}. Give "
+            f"{'' if where else repr(LEARNT) + ', '}'{RECIPROCAL}', a number for each position, or "
+            "a function of it."
+        )
 
     @property
     def learns(self) -> bool:
         """Whether its examination is still to be learnt from a log, and matters."""
         p = self.examination
         return isinstance(p, str) and p == LEARNT and not self.pins_position
+
+    @property
+    def by_context(self) -> bool:
+        """Whether each context has its own examination."""
+        return isinstance(self.examination, ByContext)
 
     @property
     def over_lists(self) -> bool:
@@ -131,9 +157,18 @@ class ClickModel:
                 return slots.items_used
         return True
 
-    def examined(self, depth: int) -> tuple[float, ...]:
-        """p_1 … p_depth; 1/k where they are still to be learnt."""
-        p = self.examination
+    def examined(self, depth: int, *context: Any) -> tuple[float, ...]:  # noqa: ANN401
+        """p_1 … p_depth, of a context if they depend on it; 1/k where they are to be learnt."""
+        p: Any = self.examination
+        where = ""
+        if isinstance(p, ByContext):
+            if not context:
+                raise ModelError(
+                    f"the examination of click model {self.name!r} is given by context, which is "
+                    "for clicks@K and dcg@K in evaluate, compare, support and backtest. Here, give "
+                    "one curve for all contexts."
+                )
+            p, where = p[context[0]], f" in context {context[0]!r}"
         if p is None:
             return (1.0,) * depth
         if isinstance(p, str):
@@ -142,7 +177,7 @@ class ClickModel:
             values = tuple(float(p(k)) for k in range(1, depth + 1))
         elif len(p) < depth:
             raise ModelError(
-                f"the examination of click model {self.name!r} is given for "
+                f"the examination of click model {self.name!r}{where} is given for "
                 f"{number_of(len(p), 'position')}, "
                 f"but a metric counts {depth}. Give {depth} numbers, or a function of the position."
             )
@@ -150,8 +185,8 @@ class ClickModel:
             values = tuple(float(v) for v in p[:depth])
         if not all(math.isfinite(v) and v >= 0 for v in values):
             raise ModelError(
-                f"the examination of click model {self.name!r} must be finite and at least 0; "
-                f"got {values}."
+                f"the examination of click model {self.name!r}{where} must be finite and at "
+                f"least 0; got {values}."
             )
         return values
 

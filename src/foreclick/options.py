@@ -72,7 +72,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "estimators": Option(
         Text("NAME,…", rules.split_names, repeats=True),
-        "ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm or all",
+        "ladder, ladder-ip, list, prefix, ip, item, pbm, rctr, rcm or all; ip:10 for M = 10",
         flags="--estimator -e",
     ),
     "one_metric": Option(Text("METRIC"), "clicks@K, dcg@K or REWARD@K", flags="--metric -m"),

@@ -76,12 +76,6 @@ class Target:
         """θ_k of credit and exposure: the metric's; a hazard counts all positions alike."""
         return (1.0,) * self.metric.depth if self.hazard else self.metric.theta
 
-    @cached_property
-    def exposure(self) -> tuple[float, ...]:
-        """e_k = θ_k p_k, for every position that the metric counts."""
-        examined = self.model.examined(self.metric.depth)
-        return tuple(t * p for t, p in zip(self.theta, examined, strict=True))
-
 
 @dataclass(frozen=True)
 class Question:
@@ -122,6 +116,11 @@ class Question:
     def depth(self) -> int:
         """The last position that any metric counts."""
         return max(metric.depth for metric in self.parts)
+
+    @property
+    def curved(self) -> list[ClickModel]:
+        """The click models with an examination of each context."""
+        return [*dict.fromkeys(e.model for e in self.estimators if e.model.by_context)]
 
     def logging_of(self, estimator: int) -> Logging:
         """Where the logging probabilities of an estimator come from."""
@@ -199,6 +198,7 @@ def check_clips(estimator: Estimator, metric: Metric) -> None:
             f"{metric.name} depends on what stands above an item, which no rung of "
             f"{estimator.name!r} knows. Use 'ladder', or 'ip' without a ladder."
         )
+    estimator.model.examined(0)  # refuses a curve for each context
     finite = [clip for clip in estimator.clip or () if math.isfinite(clip)]
     if finite:
         raise ModelError(

@@ -82,6 +82,12 @@ class Case:
     slots: int = 4_000_000
 
     @property
+    def bounded(self) -> list[tuple[str, float]]:
+        """Each model with each M; those that are blind to items have none."""
+        none = (math.inf,)
+        return [(m, c) for m in self.models for c in (none if m in oracle.BLIND else self.clips)]
+
+    @property
     def records(self) -> list[Record]:
         """The log as the oracle sees it."""
         return [row.record for row in self.rows]

@@ -37,7 +37,7 @@ from tests.fuzz.judge import (
     used_rows,
 )
 from tests.fuzz.ratios import without_hidden
-from tests.truth import firsts, spread
+from tests.truth import firsts, oracle, spread
 from tests.truth.oracle import Record
 
 Answer = dict[tuple[str, str], dict[str, Any]]
@@ -74,7 +74,7 @@ def judge_baseline(case: Case) -> int:
         return 1
     assert_add_up(found)
     rows = [answers_of(found, c) for c in range(2)]
-    if len(rows[0]) != len(metrics) * len(case.models) * len(case.clips) * len(strata_of(case)):
+    if len(rows[0]) != len(metrics) * len(case.bounded) * len(strata_of(case)):
         raise Difference(f"{len(rows[0])} rows")
     turned = estimate(tally, replace(question, candidates=[b, a]))
     with_third = estimate(tally, replace(question, candidates=[a, b, a]))
@@ -262,6 +262,7 @@ def judge_compare(case: Case) -> int:
     rng = random.Random(case.seed)  # noqa: S311 - no secret
     measure, model = rng.choice(case.measures), rng.choice(case.models)
     clip, missing = rng.choice(case.clips), "error" if case.missing == "error" else "production"
+    clip = math.inf if model in oracle.BLIND else clip
     case = replace(
         case, measures=(measure,), models=(model,), clips=(clip,), missing=missing,
         logging=None, pi=None, by=False,

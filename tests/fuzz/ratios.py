@@ -50,7 +50,7 @@ def judge_ratios(case: Case, pairs: Sequence[tuple[Measure, Measure]] = ()) -> i
             return 1
         assert_add_up(found)
         rows = answers_of(found)
-        if len(rows) != len(metrics) * len(case.models) * len(case.clips) * len(strata_of(case)):
+        if len(rows) != len(metrics) * len(case.bounded) * len(strata_of(case)):
             raise Difference(f"{len(rows)} rows")
         by_name: dict[str, tuple[Measure, Measure]] = {m.name: p for m, p in metrics.items()}
         for (_, name, _, land), one in rows.items():

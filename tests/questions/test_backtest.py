@@ -65,6 +65,17 @@ class TestContexts:
         assert row["pairs"] == 3 * contexts
 
 
+def test_several_m_are_rows_of_those_who_weigh():
+    log, by = read(range(1, 5)), [fc.Weighted("ip", clip=[0.5, 1, math.inf]), "rctr"]
+    found = backtest(log, estimators=by)
+    assert [(row["estimator"], row["clip"]) for row in found] == [
+        *(("ip", 0.5), ("ip", 1), ("ip", math.inf)),
+        ("rctr", math.inf),
+    ]
+    asked = backtest(log, estimators=["ip:0.5", "ip:1", "ip", "rctr"])
+    assert asked.to_dicts() == found.to_dicts()
+
+
 class TestPeriods:
     def test_are_named_in_the_detail(self):
         result = backtest(read([3, 1, 2]))

@@ -9,6 +9,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
+from tests.drawn import drawn, half_new, lists_table
 
 CONTEXTS, ITEMS, POSITIONS = 30, 5, 4
 
@@ -72,6 +73,34 @@ def test_a_candidate_never_shown_is_not_judged(compared):
     row = row_of(compared, "strange", "production")
     assert (row["value"], row["verdict"]) == (None, "cannot tell")
     assert "Nothing of strange was ever shown" in compared.notes[-1]
+
+
+class TestLogging:
+    """Known logging probabilities weigh as in `evaluate`, where one candidate is the baseline."""
+
+    CASE = drawn(21, records=600, contexts=4, periods=8, propensity="slot")
+    POLICIES: ClassVar = {
+        name: fc.Lists(lists_table(own))
+        for name, own in {"new": half_new(CASE), "old": CASE.shown}.items()
+    }
+
+    @pytest.mark.parametrize("logging", [fc.Lists(lists_table(CASE.shown)), "propensity"])
+    def test_the_pair_is_that_of_evaluate(self, logging):
+        asked: Any = {"metrics": "clicks@3", "estimators": "ip:3", "logging": logging}
+        found = fc.compare(self.CASE.log, self.POLICIES, **asked)
+        row = row_of(found, "new", "old")
+        new, old = self.POLICIES.values()
+        right = fc.evaluate(self.CASE.log, new, baseline=old, **asked).to_dicts()[0]
+        assert row["value"] == pytest.approx(right["value"], rel=1e-12)
+        assert row["change"] == pytest.approx(right["change"], rel=1e-12)
+        ends = [right["change_low"], right["change_high"]]
+        assert [row["low"], row["high"]] == pytest.approx(ends, rel=1e-9)
+        by_frequency = fc.compare(self.CASE.log, self.POLICIES, **asked | {"logging": "frequency"})
+        assert row["value"] != pytest.approx(row_of(by_frequency, "new", "old")["value"], rel=1e-6)
+
+    def test_by_default_the_estimators_that_use_it_answer(self):
+        pi = fc.Lists(lists_table(self.CASE.shown))
+        assert fc.compare(self.CASE.log, self.POLICIES, logging=pi)["estimator"] == ["ip"] * 3
 
 
 def test_candidates_that_know_the_clicks_are_not_judged(log, monkeypatch):

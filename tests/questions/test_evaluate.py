@@ -45,11 +45,11 @@ def read(records, roles, **columns):
 
 class TestRows:
     def test_one_an_estimator_metric_and_clip_in_the_order_asked(self, log):
-        by, metrics = clipped(["rcm", "dctr"], [5, 1]), [fc.Metric([1, 0.5]), "clicks@1"]
+        by, metrics = clipped(["ip", "dctr"], [5, 1]), [fc.Metric([1, 0.5]), "clicks@1"]
         found = ask(log, estimators=by, metrics=metrics)
         assert found.columns == ("estimator", "metric", "clip", *COLUMNS)
         assert [(row["estimator"], row["metric"], row["clip"]) for row in found] == [
-            (e, m, c) for e in ("rcm", "item") for m in ("theta[1,0.5]", "clicks@1") for c in (5, 1)
+            (e, m, c) for e in ("ip", "item") for m in ("theta[1,0.5]", "clicks@1") for c in (5, 1)
         ]
         assert {type(v) for row in found.to_dicts() for v in row.values()} <= {str, int, float}
 
@@ -101,7 +101,7 @@ class TestContexts:
 class TestNothingInCommon:
     def test_no_item_in_common_is_no_answer_by_any_estimator(self, log):
         found = fc.evaluate(log, STRANGER, estimators=clipped("all", [10, math.inf]))
-        assert len(found) == 2 * (1 + 2 * 6)  # a ladder has no clip
+        assert len(found) == 2 * (2 + 2 * 5)  # a ladder has no clip, nor has `rctr`
         for row in found:
             assert (row["value"], row["change"], row["lift"]) == (None, None, None), row
             assert (row["covered"], row["ess"]) == (0, 0)

@@ -182,14 +182,18 @@ def test_the_library_obeys_the_propositions(theta, full):
         confidence=None,
     ).to_dicts()
     found = {(row["world"], row["estimator"], row["clip"]): row["value"] or 0.0 for row in rows}
-    assert len(found) == len(made) * len(oracle.MODELS) * len(CLIPS)
+    bounded = len(oracle.MODELS) - len(oracle.BLIND)
+    assert len(found) == len(made) * (bounded * len(CLIPS) + len(oracle.BLIND))
     for name, world in made.items():
         truth = float(world.candidate @ world.clicks @ np.array(theta))
         # The list estimator looks no further than the last position that counts, as if nothing
         # below moved a click above: not so where clicks depend on the whole list.
         holds = () if world.kind == "list" and theta[-1] == 0 else TRUE[world.kind]
         for clip in CLIPS:
-            values = {model: found[name, model, clip] for model in oracle.MODELS}
+            values = {
+                model: found[name, model, math.inf if model in oracle.BLIND else clip]
+                for model in oracle.MODELS
+            }
             for finer, coarser in FINER:
                 if {finer, coarser} <= {*TRUE[world.kind]}:
                     assert at_most(values[finer], values[coarser])
@@ -197,3 +201,71 @@ def test_the_library_obeys_the_propositions(theta, full):
                 assert at_most(values[model], truth)
                 if full and math.isinf(clip):
                     assert at_most(truth, values[model])
+
+
+def evaluated(world, by, metric, clip, logging=None):
+    """The row of an infinite log of a world."""
+    (row,) = fc.evaluate(
+        fc.read_log(drawn.weighted_log_table(world.records("q")), count="weight"),
+        fc.Lists(drawn.lists_table({"q": world.shown()})),
+        estimators=clipped(paper([by]), clip),
+        metrics=metric,
+        logging=logging,
+        confidence=None,
+    )
+    return row
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("model", ["ip", "item", "pbm"])
+def test_proposition_1_what_list_does_not_clip_no_structured_estimator_clips(model, seed):
+    """So there it is unbiased, while `list` may be so on no more policies."""
+    world = World(model, np.random.default_rng([31, seed]), full=True)
+    bound = float((world.candidate / world.logging).max())
+    truth = float((world.candidate @ world.clicks).sum())
+    for by in dict.fromkeys(("list", "ip", model)):
+        row = evaluated(world, by, "clicks@3", bound * (1 + ROUNDING))
+        assert row["clipped"] == pytest.approx(0, abs=ROUNDING)
+        assert row["value"] == pytest.approx(truth, rel=ROUNDING)
+    beyond = [evaluated(world, by, "clicks@3", 0.9 * bound)["clipped"] for by in ("list", "ip")]
+    assert beyond[0] > 0
+    assert beyond[1] <= beyond[0] + ROUNDING
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("clip", [0.5, 2.0, 10.0])
+@pytest.mark.parametrize("by", ["list", "ip"])
+def test_the_lemmas_bound_the_estimate_by_an_estimated_logging_policy(by, clip, seed):
+    """E G − M E F ≤ E V̂ ≤ V + M E F, where π̂ is fixed and is not π (section 4.4)."""
+    rng = np.random.default_rng([32, seed])
+    world = World("ip", rng, full=True)
+    estimated = rng.dirichlet(50 * world.logging + 0.1)
+    rows = zip(map(tuple, world.lists.tolist()), estimated.tolist(), strict=True)
+    given = fc.Lists(drawn.lists_table({"q": dict(rows)}))
+    row = evaluated(world, by, "clicks@3", clip, given)
+    h, pi, pihat = world.candidate, world.logging, estimated
+    if by == "ip":  # probabilities of an item at a position, for every slot
+        h, pi, pihat = (slot_mass(world.lists, each) for each in (h, pi, pihat))
+        clicks = {
+            (a, k): w
+            for shown, rates in zip(world.lists.tolist(), world.clicks.tolist(), strict=True)
+            for k, (a, w) in enumerate(zip(shown, rates, strict=True))
+        }
+        rate = np.array([clicks[slot] for slot in slots_of(world.lists)])
+    else:
+        rate = world.clicks.sum(axis=1)
+    unclipped = h <= clip * pi
+    f = float(rate @ (unclipped * np.abs(pihat - pi)))
+    value, g = float(rate @ h), float(rate @ (unclipped * h))
+    assert at_most(row["value"], value + clip * f)
+    assert at_most(g - clip * f, row["value"])
+
+
+def slots_of(lists):
+    """Every item at every position, in order."""
+    return sorted({(a, k) for shown in lists.tolist() for k, a in enumerate(shown)})
+
+
+def slot_mass(lists, policy):
+    """π(a, k | x) of each slot."""
+    return np.array([policy[lists[:, k] == a].sum() for a, k in slots_of(lists)])

@@ -22,7 +22,7 @@ _EVALUATE = "confidence min_effect guardrails missing estimators logging trained
 _SHARED = f"{LOG} {CANDIDATE} {OUTPUT}"
 _GATE = f"metrics {_EVALUATE} replay format:gate_format"
 _REPORT = "metrics confidence min_effect guardrails missing by"
-_COMPARE = "metrics confidence missing estimators candidates min_effect"
+_COMPARE = "metrics confidence missing estimators logging candidates min_effect"
 _BACKTEST = "metrics ranks block forward estimators"
 _EXPLORE = "min_effect missing share days power confidence"
 _PLAN = f"metrics:one_metric {_EXPLORE}"
@@ -105,7 +105,7 @@ def compare(files: list[str], options: Options) -> Result:
     if twice is not None:
         raise SourceError(f"two candidates are called {twice!r}. Give each a name of its own.")
     arguments = {name: value for name, (value,) in given(options, "metrics estimators").items()}
-    arguments |= given(options, "missing confidence min_effect")
+    arguments |= given(options, "missing logging confidence min_effect")
     report_step("Reading the candidates")
     candidates = {name: read_candidate(path, options, files) for name, path in pairs}
     log = _log(options, files)

@@ -14,7 +14,7 @@ targets, C candidates, E = A · C columns. Columns come first in shapes, so that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -54,6 +54,15 @@ def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     for own, row in zip(totals, flat, strict=True):
         own[:] = sums(group, row, count)
     return totals.reshape(*values.shape[:-1], count)
+
+
+def curves_of(batch: Batch, model: ClickModel, depth: int) -> Floats:
+    """Shape (X, depth): p(k | x) of the contexts of a batch."""
+
+    def make() -> Floats:
+        return np.array([model.examined(depth, x) for x in batch.contexts.to_pylist()])
+
+    return batch.cached(("examined", model, depth), make)
 
 
 # --- what the log has of slots --------------------------------------------------------------------
@@ -313,7 +322,17 @@ class Cells:
         """The log's records."""
         return self.counts.batch
 
-    def along(self, values: tuple[float, ...]) -> Floats:
+    def exposure(self, target: Target) -> Floats:
+        """Shape (J,): e of each atom, θ_k p(k | x); of a whole list, the sum along it."""
+        model, depth = target.model, target.metric.depth
+        if not model.by_context:
+            return self.along(np.multiply(target.theta, model.examined(depth)))
+        each = curves_of(self.batch, model, depth)[self.context[self.cell]] * target.theta
+        if self.filled is None:
+            return each[np.arange(len(each)), self.position]
+        return np.asarray(sum(each[:, k] * shown for k, shown in enumerate(self.filled.T[:depth])))
+
+    def along(self, values: Sequence[float] | Floats) -> Floats:
         """Shape (J,): the value of each atom's position; of a whole list, the sum along it."""
         if self.filled is None:
             width = int(self.position.max(initial=0)) + 1
@@ -569,6 +588,6 @@ def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bool
         by_entry(counts.entry_earned(kind, cells.reward_counts(target)), cells.theta(target))
         for target in targets
     ]
-    exposed = [by_entry(entries.n, cells.along(target.exposure)) for target in targets]
+    exposed = [by_entry(entries.n, cells.exposure(target)) for target in targets]
     start = np.append(0, np.cumsum(np.bincount(cell, minlength=cells.size)))
     return CellEntries(start, cell, cluster, np.stack(earned), np.stack(exposed))

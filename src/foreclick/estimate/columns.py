@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from foreclick.batches import Batch, Bools, Candidate, CandidateSet, Coding, Floats, Ints, sums
+from foreclick.batches.arrays import ratio
 from foreclick.estimate.cells import RewardCounts, group_sums
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.models import ClickModel
@@ -248,6 +249,7 @@ class Part:
         shown: by position.
         rewards: by metric and position, what the metric's reward sums to.
         at_risk: by metric and position, for metrics of first clicks: records without a click above.
+        examined: by model with a curve for each context, and position: Σ p(k | x) over the records.
     """
 
     contexts: int
@@ -255,6 +257,7 @@ class Part:
     shown: Floats
     rewards: dict[Metric, Floats]
     at_risk: dict[Metric, Floats]
+    examined: dict[ClickModel, Floats]
 
     def credit(self, metric: Metric) -> float:
         """Σ_k θ_k w_k over the records."""
@@ -264,10 +267,16 @@ class Part:
         """By position, how many records a click rate is of: all, or those at risk."""
         return self.at_risk[metric] if by_hazard(model, metric) else self.shown
 
+    def looked_at(self, model: ClickModel, metric: Metric, *, at_risk: bool = True) -> Floats:
+        """By position, Σ p_k over the records, or over those that click rates are taken from."""
+        if model.by_context:
+            return self.examined[model][: metric.depth]
+        counts = (self.counts(model, metric) if at_risk else self.shown)[: metric.depth]
+        return counts * model.examined(metric.depth)[: len(counts)]
+
     def exposure(self, target: Target, *, at_risk: bool = True) -> float:
         """Σ_k e_k over the records, or over those that click rates are taken from."""
-        counts = self.counts(target.model, target.metric) if at_risk else self.shown
-        return along(target.exposure, counts)
+        return along(target.theta, self.looked_at(target.model, target.metric, at_risk=at_risk))
 
     def without(self, other: Part) -> Part:
         """The other records."""
@@ -277,6 +286,7 @@ class Part:
             self.shown - other.shown,
             {m: each - other.rewards[m] for m, each in self.rewards.items()},
             {m: each - other.at_risk[m] for m, each in self.at_risk.items()},
+            {m: each - other.examined[m] for m, each in self.examined.items()},
         )
 
 
@@ -337,11 +347,10 @@ class Stratum:
     def best_rate(self, model: ClickModel, metric: Metric) -> float:
         """The mean reward of the best position, per unit of examination."""
         parts = (self.known, self.unknown) if self.used else (self.known,)
-        shown = np.sum([p.counts(model, metric) for p in parts], axis=0)
+        looked = np.sum([p.looked_at(model, metric) for p in parts], axis=0)
         earned = np.sum([p.rewards[metric] for p in parts], axis=0)
-        examined = model.examined(metric.depth)
-        rates = [w / n / p for w, n, p in zip(earned, shown, examined, strict=False) if n * p > 0]
-        return float(max(rates, default=0.0))
+        size = min(metric.depth, len(looked))
+        return float(ratio(earned[:size], looked[:size]).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -357,13 +357,14 @@ class Estimates(Covariance):
             total = self.totals.sums.get((which, *name))
             return np.zeros(self.shape.depth) if total is None else total[s]
 
-        metrics = self.question.parts
+        q = self.question
         return Part(
             contexts=round(float(self.totals.get((which, "contexts"), s))),
             records=whole_number(float(self.totals.get((which, "records"), s))),
             shown=by_position("shown"),
-            rewards={m: by_position("reward", m) for m in metrics},
-            at_risk={m: by_position("risk", m) for m in metrics if m.first},
+            rewards={m: by_position("reward", m) for m in q.parts},
+            at_risk={m: by_position("risk", m) for m in q.parts if m.first},
+            examined={m: by_position("examined", m)[: q.depth] for m in q.curved},
         )
 
     def _sums(self, target: Target, candidate: int, stratum: Stratum) -> ColumnSums:
@@ -384,9 +385,9 @@ class Estimates(Covariance):
         }
         column_sums["out_records"] = number("out records")
         exposed = stratum.known.exposure(target)
-        filled = self.totals.sums.get((g, "filled"))
+        filled = self.totals.sums.get((g, "filled", target.model))
         if filled is not None:
-            exposed = along(target.exposure, filled[s])
+            exposed = along(target.theta, filled[s])
         if target.ladder is not None:
             # As if all positions counted alike: then production is worth as many as it has.
             shown, theta = stratum.known.shown, target.metric.theta

@@ -125,7 +125,7 @@ def weigh(view: View, targets: list[Target], logging: Candidate | str | None) ->
     # The propensity of a list is that of the whole list.
     whole = logging == "propensity" and targets[0].model.cell == "list"
     cells = cells_of(policies, targets, whole=whole)
-    exposure = np.stack([cells.along(target.exposure) for target in targets])
+    exposure = np.stack([cells.exposure(target) for target in targets])
     wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
         return _with_weights(_by_propensity(cells, targets, exposure, wanted))

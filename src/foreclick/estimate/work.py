@@ -23,7 +23,7 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.batches.encode import Codes
-from foreclick.estimate.cells import group_sums, reward_counts, row_credit
+from foreclick.estimate.cells import curves_of, group_sums, reward_counts, row_credit
 from foreclick.estimate.columns import Row, Scored, Totals, View
 from foreclick.estimate.covariance import (
     add_hidden,
@@ -225,7 +225,7 @@ class BatchWork:
         if parts:
             self._positions(totals, "all", batch, part, batch.n)
         else:  # the same whatever candidates are asked about
-            counted: Any = batch.cached(("positions", q.parts), Totals)
+            counted: Any = batch.cached(("positions", q.parts, *q.curved), Totals)
             if not counted.sums:
                 self._positions(counted, "all", batch, part, batch.n)
             totals.merge(counted)
@@ -311,6 +311,10 @@ class BatchWork:
             totals.more((which, "shown"), strata.sums(part, n * shown[batch.row_list].T))
         else:  # rows of a list show the same
             totals.more((which, "shown"), (sums(batch.row_list, n, len(shown)) @ shown)[None])
+        for model in self.question.curved:
+            p = curves_of(batch, model, min(k, self.question.depth))[batch.row_context]
+            seen = shown[batch.row_list, : p.shape[1]]
+            totals.more((which, "examined", model), strata.sums(part, n * (seen * p).T))
         for metric in self.question.parts:
             counts = reward_counts(batch, metric, hazard=metric.first)
             row, position, value = counts.reward
@@ -356,7 +360,10 @@ class BatchWork:
                     result.note_missing("logging policy", view.batch, known)
                 logging = Candidate(coding, logging, everywhere)
                 filled = group_sums(logging.slots.context, logging.slots.mass.T, len(everywhere))
-                totals.add((number, "filled"), filled * view.batch.context_n)
+                depth = min(targets[0].metric.depth, len(filled))
+                for model in {target.model for target in targets}:
+                    examined = filled[:depth] * curves_of(view.batch, model, depth).T
+                    totals.add((number, "filled", model), examined * view.batch.context_n)
             cells = weigh(view, targets, logging)
             sighted = targets[0].model.sees_items
             dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sighted))

@@ -31,6 +31,7 @@ from foreclick.learn.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.learn.examination import CurveError, Examined, Segment, examine
 from foreclick.learn.trend import drift_of
 from foreclick.metrics import AnyMetric
+from foreclick.models import ByContext, ClickModel
 from foreclick.policies import Policy
 from foreclick.progress import report_step
 from foreclick.question import Clusters
@@ -211,6 +212,23 @@ def _taken_contexts(tally: Tally, policies: Sequence[Policy]) -> list[Bools] | N
     return None if all(each.all() for each in taken) or not any(map(np.any, taken)) else taken
 
 
+def _check_contexts(tally: Tally, model: ClickModel, depth: int) -> None:
+    """Refuse an examination by context that lacks contexts of the log, or positions of one."""
+    curves = model.examination
+    if isinstance(curves, ByContext):
+        contexts = [x for batch in batches_of(tally) for x in batch.contexts.to_pylist()]
+        lacking = [x for x in contexts if x not in curves]
+        if lacking:
+            raise ModelError(
+                f"the examination of click model {model.name!r} is given by context, and has no "
+                f"curve for {len(lacking):,} of {number_of(len(contexts), 'context')} of the log, "
+                f"for example {lacking[0]!r}. Give every context one: "
+                "{context: curves.get(context, '1/k') for context in …}."
+            )
+        for x in contexts:
+            model.examined(depth, x)
+
+
 def with_curves(
     tally: Tally,
     estimators: Sequence[Estimator],
@@ -227,8 +245,11 @@ def with_curves(
         metrics: those asked for.
         knowing: the policies whose contexts alone count, where others are dropped.
     """
+    asked = max(part.depth for metric in metrics for part in metric.parts)
+    for by in estimators:
+        _check_contexts(tally, by.model, asked)
     names = {by.name: 0 for by in estimators if isinstance(by, Weighted) and by.model.learns}
-    depth = min(max(part.depth for metric in metrics for part in metric.parts), tally.shape.depth)
+    depth = min(asked, tally.shape.depth)
     if not names or depth == 1 or not tally.shape.rewards:
         return list(estimators), []
     key, batches = ("examination", tally.stored), batches_of(tally)

@@ -206,6 +206,8 @@ def optimize(
         (0.5, 1.0)
     """
     metric, by = _chosen_by(metrics, estimators)
+    for each in (by, *([] if judge is None else parse_estimators(judge))):
+        each.model.examined(0)  # refuses a curve for each context: folds number contexts anew
     tally, notes = local_tally(log)
     check_metrics(tally, [metric])
     (by,), assumed = with_curves(tally, [by], [metric])

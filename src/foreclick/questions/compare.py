@@ -20,12 +20,12 @@ from foreclick.learn.effort import announce_effort
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
-from foreclick.policies import PolicyLike, as_policy
+from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
 from foreclick.questions.answers import lift_words
 from foreclick.questions.depth import compared_down
-from foreclick.questions.evaluate import largest_slots, make_question, prior_notes
+from foreclick.questions.evaluate import LOGGING, largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.tallies import LogLike, local_tally
@@ -95,7 +95,7 @@ class Comparison(Result):
         return Headline(title, tuple(lines), tuple(sentences))
 
 
-@verb(missing=choice("error", "production"))
+@verb(missing=choice("error", "production"), logging=LOGGING)
 def compare(
     log: LogLike,
     candidates: Mapping[str, PolicyLike],
@@ -103,6 +103,7 @@ def compare(
     metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS[0],
     estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
     missing: Literal["error", "production"] = "error",
+    logging: Policy | Literal["frequency", "propensity"] | None = None,
     confidence: float = 0.95,
     min_effect: float = 0.0,
 ) -> Comparison:
@@ -120,6 +121,8 @@ def compare(
             `evaluate`, where it covers 90 % of a candidate: if the two contradict each other, the
             verdict is that nobody can tell.
         missing: what contexts without a list count as: "error", or "production".
+        logging: the logging policy where it is known, or "propensity" or "frequency" for the log's
+            own, as in `evaluate`.
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production; the verdict is
             then about changes of this size. 0.01 is 1 % of production.
@@ -157,7 +160,7 @@ def compare(
     named = {repr(name): policy for name, policy in zip(candidates, policies, strict=True)}
     (metric,), depth_words = compared_down(tally, named, [metric], USUAL_METRICS[:1])
     question, assumed = make_question(
-        tally, policies, [metric], estimators, missing, "frequency", clusters=clusters
+        tally, policies, [metric], estimators, missing, logging, clusters=clusters
     )
     announce_effort(tally, question.estimators, len(policies))
     estimates = estimate(tally, question)

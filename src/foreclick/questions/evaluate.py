@@ -55,12 +55,13 @@ from foreclick.results import format_value
 from foreclick.rules import Choice
 from foreclick.tallies import LogLike, Tally, local_tally
 
-_LOGGING = Choice(
+LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
+"""Where logging probabilities come from."""
 
 
-@verb(confidence=sure, logging=_LOGGING)
+@verb(confidence=sure, logging=LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
@@ -151,8 +152,6 @@ def evaluate(
         clusters = tuple(kind for kind in clusters if kind != "period")
         clusters = clusters or (() if tally.decayed else ("record",))
     policies = [as_policy(candidate, tally.names)]
-    if isinstance(logging, Policy):
-        logging = as_policy(logging, tally.names, "logging")
     if baseline is not None:
         policies.append(as_policy(baseline, tally.names, "baseline"))
     compared = dict(zip(("the candidate", "the baseline"), policies, strict=False))
@@ -254,6 +253,8 @@ def make_question(
             "logging='propensity', but the log was read without. Name their column: "
             "read_log(…, propensity='…')."
         )
+    if isinstance(logging, Policy):
+        logging = as_policy(logging, tally.names, "logging")
     chosen = logging is None and shape.propensity is not None  # by the log
     chosen = chosen and size_of(tally).median < FEW_RECORDS
     if estimators is None or _is_default(estimators):
