@@ -1,8 +1,14 @@
 """The list, or the policy, of one context that is worth most, and the lists of a policy.
 
-Without constraints on probabilities the best policy is one list, an assignment of items to
-positions; within them it is a linear program over the probability of each item at each position.
-All positions are filled whenever there are items enough.
+What is chosen is the probability h of every item at every position, or of every list of the log.
+By the paper (Li et al., KDD 2018, section 4.3) a policy is worth
+
+    Σ_g rate_g c_g,    c_g ≤ H_g,    c_g ≤ M P_g,
+
+where H_g is how much h exposes a cell, and P_g how much the log did. Where neither clips nor limits
+bind, the best policy is one list, an assignment of items to positions; or one of the logged lists.
+Otherwise lists fill up by falling rate, and slots are a linear program. All positions are filled
+whenever there are items enough.
 
 References:
     G. Birkhoff, "Tres observaciones sobre el algebra lineal", Univ. Nac. Tucumán Rev. A 5 (1946):
@@ -11,12 +17,13 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Bools, Floats, Ints
+from foreclick.batches import EMPTY, Bools, Floats, Ints, sums
 from foreclick.errors import ForeclickError
 
 if TYPE_CHECKING:
@@ -34,72 +41,190 @@ _UNIT = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
+class Cells:
+    """What shares a click rate in a context, and which choices expose it.
+
+    There are V choices: items at positions (items before positions), or lists of the log; and G
+    cells, those of the click model. Where records have propensities of their own, a cell is made
+    of cells, one for each propensity.
+
+    Attributes:
+        choice, cell, exposure: Shape (J,): a choice, what it exposes, and how much.
+        rate: Shape (G,): what a unit of exposure is estimated to earn.
+        sure: Shape (G,): the same after pessimism.
+        cap: Shape (G,): M P_g; more exposure than that is not counted.
+        void: Shape (G,): whether the log has clicks of what the logging policy never shows, of
+            which no estimate can be made.
+    """
+
+    choice: Ints
+    cell: Ints
+    exposure: Floats
+    rate: Floats
+    sure: Floats
+    cap: Floats
+    void: Bools
+
+    @classmethod
+    def of_choices(cls, rate: Floats, sure: Floats) -> Cells:
+        """Every choice a cell of its own, without clips."""
+        each, ones = np.arange(len(rate)), np.ones(len(rate))
+        return cls(each, each, ones, rate, sure, ones * np.inf, ones < 0)
+
+    def credited(self, h: Floats) -> Floats:
+        """Shape (G,): c_g, how much exposure by probabilities h, shape (V,), is counted."""
+        exposed = sums(self.cell, self.exposure * h[self.choice], len(self.cap))
+        return np.minimum(exposed, self.cap)
+
+    def gains(self, count: int, *, capped: bool) -> Floats:
+        """Shape (V,): what each of the choices is worth alone, if it is all that is shown.
+
+        Args:
+            count: V.
+            capped: by what is counted of it; otherwise all is counted, and the gain of a mix of
+                choices is at most the mean of their gains.
+        """
+        counted = self.exposure
+        if capped:
+            counted = np.minimum(counted, self.cap[self.cell])
+        return sums(self.choice, self.sure[self.cell] * counted, count)
+
+
+@dataclass(frozen=True, eq=False)
 class Limits:
-    """What a policy must keep to in a context with L items and K positions.
+    """What the policy of a context with L items and K positions must keep to.
 
     Attributes:
         forbidden: Shape (L, K): which items must not be where. A banned item is forbidden
-            everywhere; of a pinned one, all else in its row and in its column is.
+            everywhere; of a pinned one, all else in its row and in its column is. Of lists, shape
+            (V,), which must not be shown.
         near: Production's marginals, shape (L, K), and the share of slots that may differ from
             them: Σ (h − production)⁺ ≤ share · K.
         whole: One list only, all the time.
+        lists: Shape (V, K): the lists that are chosen of; None: items at positions.
     """
 
     forbidden: Bools
     near: tuple[Floats, float]
     whole: bool = False
+    lists: Ints | None = None
+
+    def kept(self, h: Floats) -> bool:
+        """Whether marginals are near enough."""
+        production, change = self.near
+        return bool(np.maximum(h - production, 0.0).sum() <= change * h.shape[1] + _ROUNDED)
 
 
-def program(worth: ArrayLike, limits: Limits) -> Floats | None:
-    """The policy that is worth most within limits.
-
-    What is chosen is the probability of every item at every position. As many positions are filled
-    as the forbidden slots allow.
+def best_choices(cells: Cells, limits: Limits, enough: float = -math.inf) -> Floats | None:
+    """The probabilities of choices that are worth most within limits.
 
     Args:
-        worth: Shape (L · K,): what each slot is worth, items before positions.
-        limits: What the policy must keep to.
+        cells: What choices are worth.
+        limits: What they must keep to.
+        enough: If nothing is worth more than this, what is found may break limits.
 
     Returns:
-        The marginals, shape (L, K); None if no policy keeps to the limits.
+        Shape (V,); None if nothing keeps to the limits.
 
     Examples:
+        >>> cells = Cells.of_choices(np.zeros(6), np.array([3, 1.5, 2, 1, 1, 0.5]))
         >>> banned = np.array([[True, True], [False, False], [False, False]])
-        >>> program([3, 1.5, 2, 1, 1, 0.5], Limits(banned, near=(0.5 * ~banned, 1.0))).tolist()
-        [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+        >>> best_choices(cells, Limits(banned, near=(0.5 * ~banned, 1.0))).tolist()
+        [0.0, 0.0, 1.0, 0.0, 0.0, 1.0]
     """
+    if limits.lists is not None:
+        return _best_lists(cells, limits, limits.lists)
+    gains = cells.gains(limits.forbidden.size, capped=limits.whole)
+    allowed = ~limits.forbidden if limits.forbidden.any() else None
+    best = assign(gains.reshape(limits.forbidden.shape), allowed)[None]
+    h = marginals(best, np.ones(1), len(limits.forbidden))
+    worth, most = float(cells.sure @ cells.credited(h.ravel())), float(gains @ h.ravel())
+    free = limits.kept(h) and math.isclose(worth, most, rel_tol=TINY, abs_tol=TINY)
+    return h.ravel() if free or most <= enough else program(cells, limits)
+
+
+def _best_lists(cells: Cells, limits: Limits, lists: Ints) -> Floats | None:
+    """The probabilities of lists that are worth most; see `best_choices`."""
+    production, change = limits.near
+    h, allowed = np.zeros(len(lists)), ~limits.forbidden
+    if limits.whole:
+        new = (lists != EMPTY) * (1.0 - production[lists, np.arange(lists.shape[1])])
+        allowed &= new.sum(axis=1) <= change * lists.shape[1] + _ROUNDED
+    if not allowed.any():
+        return None
+    gains = np.where(allowed, cells.gains(len(lists), capped=True), -np.inf)
+    if limits.whole:
+        h[gains.argmax()] = 1.0
+        return h
+    h = filled_up(cells, allowed)
+    near = limits.kept(marginals(lists, h, len(production)))
+    return h if near else program(cells, limits)
+
+
+def filled_up(cells: Cells, allowed: Bools) -> Floats:
+    """The probabilities of lists by falling rate, each as far as it counts.
+
+    What is left when all are full goes to the best one.
+
+    Examples:
+        >>> each, nothing = np.arange(3), np.zeros(3)
+        >>> sure, cap = np.array([0.2, 0.5, 0.1]), np.array([0.6, 0.7, 0.9])
+        >>> cells = Cells(each, each, nothing + 1, sure, sure, cap, nothing > 0)
+        >>> filled_up(cells, each >= 0).round(9).tolist()
+        [0.3, 0.7, 0.0]
+    """
+    rows = np.flatnonzero(allowed[cells.choice])
+    rows = rows[np.lexsort((cells.cap[cells.cell[rows]], cells.choice[rows]))]
+    choice, cell = cells.choice[rows], cells.cell[rows]
+    cap, sure = np.minimum(cells.cap[cell], 1.0), cells.sure[cell]
+    # A list earns by all its cells that are not full: from one cap to the next its rate falls.
+    new = np.diff(choice, prepend=-1) > 0
+    start, before = np.flatnonzero(new)[np.cumsum(new) - 1], np.cumsum(sure) - sure
+    width = cap - np.where(new, 0.0, np.append(0.0, cap[:-1])[: len(cap)])
+    slope = sums(choice, sure, len(allowed))[choice] - (before - before[start])
+    order = np.argsort(-slope, kind="stable")
+    given = np.minimum(np.cumsum(width[order]), 1.0)
+    h = sums(choice[order], np.diff(given, prepend=0.0), len(allowed))
+    best = np.where(allowed, cells.gains(len(allowed), capped=False), -np.inf).argmax()
+    h[best] += 1.0 - h.sum()
+    return h
+
+
+def program(cells: Cells, limits: Limits) -> Floats | None:
+    """As `best_choices`, by a linear program, whatever the limits and caps."""
     from scipy import sparse  # noqa: PLC0415 - slow to import
     from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import
-    from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
 
-    forbidden, (production, change) = limits.forbidden, limits.near
-    (items, positions), count = forbidden.shape, forbidden.size
+    filled, policies = _policies(limits)
+    count, (production, change) = limits.forbidden.size, limits.near
     whole, unit = (count, 1.0) if limits.whole else (0, _UNIT)
-    filled = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~forbidden)) >= 0))
-    # Slots that stay as in production, min(h, π), are numbers of their own, and earn nothing.
-    shown = np.flatnonzero(production)
-    gain = np.append(np.asarray(worth, dtype=np.float64), np.zeros(len(shown)))
-    top = np.append(np.where(forbidden.ravel(), 0.0, 1.0), production.ravel()[shown])
-
-    def of_slots(matrix: Any) -> Any:  # noqa: ANN401 - sparse matrices
-        return sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], len(shown)))])
-
-    stays = [sparse.eye_array(count, format="csr")[shown], -sparse.eye_array(len(shown))]
-    differ = np.append(np.ones(count), np.full(len(shown), -1.0))
-    rows: list[tuple[Any, float, float]] = [  # low ≤ matrix · x ≤ high
-        (sparse.hstack(stays), 0.0, np.inf),
-        (of_slots(sparse.kron(sparse.eye_array(items), np.ones((1, positions)))), -np.inf, 1.0),
-        (of_slots(sparse.kron(np.ones((1, items)), sparse.eye_array(positions))), -np.inf, 1.0),
-        (of_slots(sparse.csr_array(np.ones((1, count)))), filled, filled),
-        (sparse.csr_array(differ[None]), -np.inf, change * positions),
+    # Numbers of their own are the slots that stay as in production, min(h, π), and what is counted
+    # of cells. A list that is shown all the time exposes a cell once: what it gains is known.
+    shown = np.flatnonzero(production) if change < 1 else np.zeros(0, dtype=np.int64)
+    at, shape = (cells.cell, cells.choice), (len(cells.cap), count)
+    exposed = sparse.csr_array((cells.exposure, at), shape=shape)
+    gains = [np.zeros(count), np.zeros(len(shown)), cells.sure]
+    if limits.whole or not np.isfinite(cells.cap).any():
+        exposed = exposed[:0]
+        gains = [cells.gains(count, capped=limits.whole), np.zeros(len(shown))]
+    cap = np.minimum(cells.cap[: exposed.shape[0]], exposed.sum(axis=1))
+    allowed = np.where(limits.forbidden.ravel(), 0.0, 1.0)
+    top = np.concatenate([allowed, production.ravel()[shown], cap])
+    gain = np.concatenate(gains)
+    changed = change * production.shape[1]
+    rows: list[tuple[Any, Any, Any, float, float]] = [  # low ≤ matrix · x ≤ high
+        *((matrix, None, None, low, high) for matrix, low, high in policies),
+        (filled[shown], -sparse.eye_array(len(shown)), None, 0.0, np.inf),
+        (filled.sum(axis=0)[None], -np.ones((1, len(shown))), None, -np.inf, changed),
+        (exposed, None, -sparse.eye_array(len(cap)), 0.0, np.inf),
     ]
-    matrices, *bounds = zip(*rows, strict=True)
-    low, high = np.repeat(np.array(bounds), [m.shape[0] for m in matrices], axis=1) / unit
+    low, high = np.repeat([row[3:] for row in rows], [row[0].shape[0] for row in rows], axis=0).T
+    matrix = sparse.block_array([row[:3] for row in rows], format="csc")
     solution = milp(
         gain * (-_LARGEST / (float(np.abs(gain).max(initial=0.0)) or 1.0)),
         integrality=(np.arange(len(gain)) < whole).astype(np.int64),
         bounds=Bounds(0.0, top / unit),
-        constraints=LinearConstraint(sparse.vstack(matrices, format="csc"), low, high),
+        constraints=LinearConstraint(matrix, low / unit, high / unit),
         # Programs are small: solving them at once is faster than making them smaller first.
         options={"mip_rel_gap": 0.0, "presolve": whole > 0},
     )
@@ -109,7 +234,34 @@ def program(worth: ArrayLike, limits: Limits) -> Floats | None:
         raise ForeclickError(f"HiGHS found no policy: {solution.message}")
     x = np.clip(solution.x * unit, 0.0, top)[:count]
     x = np.round(x) if limits.whole else x
-    return np.where(x > TINY, x, 0.0).reshape(items, positions)
+    return np.where(x > TINY, x, 0.0)
+
+
+def _policies(limits: Limits) -> tuple[Any, list[tuple[Any, float, float]]]:
+    """What probabilities of choices there are: the slots that each choice fills, and constraints.
+
+    Returns:
+        A matrix, shape (L · K, V); and low ≤ A h ≤ high, each as (A, low, high). As many positions
+        are filled as the forbidden slots allow.
+    """
+    from scipy import sparse  # noqa: PLC0415 - slow to import
+    from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
+
+    (items, positions), lists = limits.near[0].shape, limits.lists
+    if lists is not None:
+        which, position = np.nonzero(lists != EMPTY)
+        at = lists[which, position] * positions + position, which
+        shape = items * positions, len(lists)
+        return sparse.csr_array((np.ones(len(which)), at), shape=shape), [
+            (np.ones((1, len(lists))), 1.0, 1.0)
+        ]
+    most = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0))
+    by_item, by_position = sparse.eye_array(items), sparse.eye_array(positions)
+    return sparse.eye_array(items * positions, format="csr"), [
+        (sparse.kron(by_item, np.ones((1, positions))), -np.inf, 1.0),
+        (sparse.kron(np.ones((1, items)), by_position), -np.inf, 1.0),
+        (np.ones((1, items * positions)), most, most),
+    ]
 
 
 def assign(worth: ArrayLike, allowed: Bools | None = None) -> Ints:

@@ -54,12 +54,13 @@ from foreclick.results import format_value
 from foreclick.rules import Choice
 from foreclick.tallies import LogLike, Tally, local_tally
 
-_LOGGING = Choice(
+LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
+"""Where logging probabilities come from."""
 
 
-@verb(confidence=sure, logging=_LOGGING)
+@verb(confidence=sure, logging=LOGGING)
 def evaluate(
     log: LogLike,
     candidate: PolicyLike,
