@@ -217,7 +217,9 @@ def test_folds_choose_by_the_same_program(model: str, clip: float):
 def test_a_logging_policy_that_does_not_know_a_context_is_refused():
     records = some_records(80)
     pi = {"q0": smoothed(records)["q0"]}
-    with pytest.raises(fc.errors.PolicyError, match=r"no list for 1 context of the log.*'q1'"):
+    with pytest.raises(
+        fc.errors.PolicyError, match=r"no list for at least 1 context of the log.*'q1'"
+    ):
         fc.optimize(log_table(records), estimators="ip", logging=as_lists(pi), **PLAIN)
 
 

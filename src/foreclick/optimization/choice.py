@@ -42,6 +42,7 @@ CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
 # once, where errors of clicks average out.
 SHARED = 2.0
 
+Cell = Literal["list", "ip", "item"]
 PROBABILITY = "probability"
 ANY = ()  # the context of items that are banned everywhere
 _TINY = 1e-9
@@ -206,7 +207,7 @@ class Solver:
         folds: how many there are; if 2, policies are chosen without each of them too.
     """
 
-    cell: Literal["list", "ip", "item"]
+    cell: Cell
     theta: Floats
     q: Floats
     clip: float
@@ -321,9 +322,8 @@ class Solver:
             chance = self.shown(one) / records
         cell = choice // depth if self.cell == "item" else np.arange(len(choice))
         exposure = np.ones(len(choice)) if self.by_list else np.tile(self.q, count)[choice]
-        size, group = int(cell.max(initial=-1)) + 1, choice
-        if self.cell == "item":
-            group = np.arange(size)
+        size = int(cell.max(initial=-1)) + 1
+        group = np.arange(size) if self.cell == "item" else choice
         logged = exposure * chance
         logged, credit, noise = (sums(cell, of, size) for of in (logged, credit, noise))
         each = ratio(np.ones(size), records * logged)
@@ -333,9 +333,7 @@ class Solver:
         mean, error = sums(group, rate, groups), np.sqrt(sums(group, se**2, groups))
         # What is worth less than nothing is worth nothing: it need not be shown to be counted.
         lowered = ratio(np.maximum(mean - self.pessimism * error, 0.0), mean)
-        cap = np.full(size, np.inf)
-        if math.isfinite(self.clip):
-            cap = self.clip * logged
+        cap = self.clip * logged if math.isfinite(self.clip) else np.full(size, np.inf)
         void = known & (logged <= 0) & (credit > 0)
         return Cells(choice, cell, exposure, rate, rate * lowered[group], cap, void)
 

@@ -6,10 +6,9 @@ records otherwise: then the n equal records of a row are dealt out at random, by
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,54 +18,22 @@ from foreclick.batches import (
     EMPTY,
     Batch,
     Batches,
-    Candidate,
-    Coding,
     Floats,
     Ints,
     decode,
     sums,
 )
 from foreclick.batches.arrays import starts_of
-from foreclick.batches.candidate import matched_prefixes
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
-from foreclick.errors import PolicyError
-from foreclick.policies import Policy
-from foreclick.question import Logging
+from foreclick.optimization.earned import Choices, Earned, by_fold
 from foreclick.tallies.base import FEW_PERIODS
-from foreclick.words import examples, number_of
 
 ALL = -1  # The fold of policies that are chosen from all records
 
 SLOTS = 500_000  # Positions of lists that are worked on at a time
 
-_EXAMPLES = 3  # in a message
 _FINEST = 2.0**20  # rewards and propensities are hashed up to a millionth
-
-
-class Earned(NamedTuple):
-    """What was earned by all that may be chosen: an item at a position, or a list.
-
-    Attributes:
-        choice: Shape (E,), rising: a slot, pair · D + position; or the number of a list.
-        chance: Shape (E,): how likely the logging policy shows it; None: as often as it was shown.
-            Where records have propensities, a choice has a row for each of them.
-        credit: Shape (F, E): Σ θ w.
-        noise: Shape (F, E): Σ θ² w.
-    """
-
-    choice: Ints
-    chance: Floats | None
-    credit: Floats
-    noise: Floats
-
-    def between(self, first: int, last: int) -> Earned:
-        """The choices from the first to before the last, numbered from 0."""
-        rows = slice(*np.searchsorted(self.choice, [first, last]))
-        chance = None if self.chance is None else self.chance[rows]
-        return Earned(
-            self.choice[rows] - first, chance, self.credit[..., rows], self.noise[..., rows]
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,13 +79,9 @@ class Counts:
     def without(self, fold: int) -> Counts:
         """The counts of the records outside of a fold, without the axis of folds; or of `ALL`."""
         used = np.arange(len(self.records)) != fold
-        names, earned = ("n", "c", "records", "list_n"), self.earned
-        credit, noise = (of[used].sum(axis=0) for of in (earned.credit, earned.noise))
-        return replace(
-            self,
-            earned=earned._replace(credit=credit, noise=noise),
-            **{name: getattr(self, name)[used].sum(axis=0) for name in names},
-        )
+        names = ("n", "c", "records", "list_n")
+        others = {name: getattr(self, name)[used].sum(axis=0) for name in names}
+        return replace(self, earned=self.earned.of(used), **others)
 
     def only(self, context: int, *, by_list: bool) -> Counts:
         """One of the contexts, after `without`, whose pairs and lists are numbered from 0.
@@ -213,40 +176,16 @@ class FoldedLog:
             split = part.split(fold, self.count)
             yield replace(split, contexts=pc.add(split.contexts, first * self.count))
 
-    def check_logging(self, logging: Logging) -> None:
-        """Refuse a logging policy that does not know all contexts of the log."""
-        if not isinstance(logging, Policy):
-            return
-        unknown: list[Hashable] = []
-        for batch in self.batches:
-            known = Candidate(Coding(batch, batch.depth), logging).known
-            unknown += batch.contexts.filter(pa.array(~known)).to_pylist()
-        if unknown:
-            raise PolicyError(
-                f"the logging policy has no list for {number_of(len(unknown), 'context')} of the "
-                f"log, for example {examples(unknown[:_EXAMPLES])}. Give it the lists that were "
-                "shown there, or read the log without these contexts, where=…."
-            )
-
-    def counts(
-        self, reward: str, theta: Floats, *, by_list: bool = False, logging: Logging = None
-    ) -> Iterator[Counts]:
-        """The counts of the log, some contexts at a time.
-
-        Args:
-            reward: whose clicks are counted.
-            theta: Shape (D,): θ of the positions that the metric counts.
-            by_list: whether it is lists that earn, not slots.
-            logging: where logging probabilities come from.
-        """
-        folds, depth = self.count, len(theta)
+    def counts(self, choices: Choices) -> Iterator[Counts]:
+        """The counts of the log, some contexts at a time."""
+        folds, depth = self.count, len(choices.theta)
         for batch, fold, first in self.portions():
             list_n = by_fold(fold, batch.row_list, batch.n, folds, len(batch.lists))
             n = np.stack([batch.by_slot(batch.slot, np.repeat(of, batch.depth)) for of in list_n])
             # Lists that differ further down than the metric counts are one.
             number = batch.prefix[:, depth - 1]
             lists = np.flatnonzero(np.diff(number, prepend=-1))
-            entries = batch.rewards[reward]
+            entries = batch.rewards[choices.reward]
             clicks, click_fold = entries.value * batch.n[entries.row], fold[entries.row]
             slots = batch.pair_count * batch.depth
             c = by_fold(click_fold, batch.earned_slot(entries), clicks, folds, slots + 1)
@@ -261,64 +200,10 @@ class FoldedLog:
                 lists=batch.lists[lists, :depth],
                 list_context=batch.list_context[lists],
                 list_n=np.stack([sums(number, of, len(lists)) for of in list_n]),
-                earned=self._earned(batch, fold, reward, theta, logging, by_list=by_list),
+                earned=choices.earned(batch, fold, folds),
                 rows=len(batch.n),
                 first=first,
             )
-
-    def _earned(
-        self,
-        batch: Batch,
-        fold: Ints,
-        reward: str,
-        theta: Floats,
-        logging: Logging,
-        *,
-        by_list: bool,
-    ) -> Earned:
-        """What slots or lists earned; see `counts`."""
-        depth, (row, position, value) = len(theta), batch.rewards[reward]
-        there = (position < depth) & (batch.lists[batch.row_list[row], position] != EMPTY)
-        row, position, value = row[there], position[there], value[there]
-        which = batch.row_list[row]
-        choice: Ints = batch.lists[which, position].astype(np.int64) * depth + position
-        size = batch.pair_count * depth
-        if by_list:
-            choice, size = batch.prefix[which, depth - 1], int(batch.prefix[-1, depth - 1]) + 1
-        part, choices, chance = choice, np.arange(size), None
-        if isinstance(logging, Policy):
-            chance = _shown_by(logging, batch, depth, by_list=by_list)
-        elif batch.propensity is not None and logging is not None:
-            own = batch.propensity
-            own = own[row] if own.ndim == 1 else own[row, position]
-            both = np.stack([choice, own])
-            (choices, chance), part = np.unique(both, axis=1, return_inverse=True)
-            choices, part = choices.astype(np.int64), part.ravel()
-        earned = value * batch.n[row] * theta[position]
-        credit, noise = (
-            by_fold(fold[row], part, of, self.count, len(choices))
-            for of in (earned, earned * theta[position])
-        )
-        return Earned(choices, chance, credit, noise)
-
-
-def by_fold(fold: Ints, group: Ints, values: Floats, folds: int, count: int) -> Floats:
-    """Shape (F, count): the sums of values by fold and group."""
-    key = fold.astype(np.int64) * count + group
-    return sums(key, values, folds * count).reshape(folds, count)
-
-
-def _shown_by(policy: Policy, batch: Batch, depth: int, *, by_list: bool) -> Floats:
-    """Shape (E,): how likely a policy shows each slot of a batch, or each list down to a depth."""
-    known = Candidate(Coding(batch, depth), policy)
-    if by_list:
-        number = matched_prefixes(batch, known.lists, depth)[:, depth - 1]
-        count = int(batch.prefix[-1, depth - 1]) + 1
-        return sums(number[number >= 0], known.lists.mass[number >= 0], count)
-    there = known.slots.pair < batch.pair_count
-    chance = np.zeros((batch.pair_count, depth))
-    chance[known.slots.pair[there]] = known.slots.mass[there]
-    return chance.ravel()
 
 
 def fold_number(context: Ints, fold: Ints | int, count: int) -> Ints:

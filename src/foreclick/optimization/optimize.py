@@ -29,11 +29,13 @@ from foreclick.optimization.choice import (
     IMPOSSIBLE,
     PROBABILITY,
     UNSURE,
+    Cell,
     Constraints,
     LadderRates,
     Solver,
 )
 from foreclick.optimization.counts import FoldedLog
+from foreclick.optimization.earned import Choices
 from foreclick.options import verb, worker_count
 from foreclick.policies import Lists, Policy, as_policy
 from foreclick.policies.base import Names
@@ -218,8 +220,8 @@ def optimize(
     check_question(tally.shape, question)
     (by,), source = question.estimators, question.logging_of(0)
     depth, folds = min(tally.shape.depth, metric.depth), 1 if judge is None else 2
-    theta, cell = np.array(metric.theta[:depth]), _cell_of(by)
-    if cell == "list" and source == "propensity":  # that of the whole list
+    theta, model = np.array(metric.theta[:depth]), by.model
+    if model.over_lists and source == "propensity":  # that of the whole list
         depth, theta = tally.shape.depth, padded(theta, tally.shape.depth)
     named = _named_constraints(tally, depth, pinned, banned)
     constraints = Constraints(*named, max_change, deterministic, min_shown, fallback=pessimism > 0)
@@ -227,13 +229,16 @@ def optimize(
         report("Counting")
         batches = batches_of(tally)
         log_folds, ladder = FoldedLog(batches, folds), None
-        log_folds.check_logging(source)
         if isinstance(by, Ladder):
             fit = production_prior(batches, by, metric.reward)
             ladder = LadderRates(fit, production_covariance(batches, fit))
-        q, (clip,) = theta * np.array(by.model.examined(depth)), by.clip or (math.inf,)
+        q, (clip,) = theta * np.array(model.examined(depth)), by.clip or (math.inf,)
+        # Cells: lists of the log, items at positions, or items. One position is every position.
+        cell: Cell = "list" if model.over_lists else "ip"
+        if not model.pins_position and depth > 1:
+            cell = "item"
         solver = Solver(cell, theta, q, clip, ladder, pessimism, constraints, folds)
-        counts = log_folds.counts(metric.reward, theta, by_list=solver.by_list, logging=source)
+        counts = log_folds.counts(Choices(metric.reward, theta, solver.by_list, source))
         parts, done = [], 0
         for *tables, rows in pooled(solver, counts, worker_count()):
             parts.append(tables)
@@ -276,24 +281,13 @@ def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | 
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
         return metric, by if by.top == "ip" else Ladder("ip", by.examination)
     cell, clips = by.model.cell, by.clip or (math.inf,)
-    if callable(cell) or cell == "prefix" or not by.model.sees_items:
+    if callable(cell) or cell == "prefix" or not by.model.sees_items or len(clips) > 1:
         raise ModelError(
             f"{by.name!r} cannot choose a policy: it needs a cell of 'list', of 'item', or of "
-            "'item' and 'position'. Use 'ladder-ip', 'list', 'ip', 'item' or 'pbm'."
-        )
-    if len(clips) > 1:
-        raise ModelError(
-            f"clip={list(clips)}: a policy is chosen by one M. Give one, and evaluate the policy "
-            "by several."
+            "'item' and 'position', and no more than one clip. Use 'ladder-ip', 'list', 'ip', "
+            "'item' or 'pbm'."
         )
     return metric, by
-
-
-def _cell_of(by: Weighted | Ladder) -> Literal["list", "ip", "item"]:
-    """What cells an estimator is solved by."""
-    if isinstance(by, Weighted) and by.model.over_lists:
-        return "list"
-    return "ip" if by.model.pins_position else "item"
 
 
 def _named_constraints(

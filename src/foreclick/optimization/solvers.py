@@ -110,9 +110,22 @@ class Limits:
     lists: Ints | None = None
 
     def kept(self, h: Floats) -> bool:
-        """Whether marginals are near enough."""
+        """Whether probabilities of choices, shape (V,), are near enough to production."""
         production, change = self.near
-        return bool(np.maximum(h - production, 0.0).sum() <= change * h.shape[1] + _ROUNDED)
+        if self.lists is not None:
+            h = marginals(self.lists, h, len(production))
+        new = np.maximum(h.reshape(production.shape) - production, 0.0)
+        return bool(new.sum() <= change * production.shape[1] + _ROUNDED)
+
+    def one(self, gains: Floats) -> Floats:
+        """Shape (V,): the choices of the one list that gains most, whatever production shows."""
+        if self.lists is not None:
+            h = np.zeros(len(gains))
+            h[np.where(self.forbidden, -np.inf, gains).argmax()] = 1.0
+            return h
+        allowed = ~self.forbidden if self.forbidden.any() else None
+        best = assign(gains.reshape(self.forbidden.shape), allowed)
+        return marginals(best[None], np.ones(1), len(self.forbidden)).ravel()
 
 
 def best_choices(cells: Cells, limits: Limits, enough: float = -math.inf) -> Floats | None:
@@ -132,37 +145,23 @@ def best_choices(cells: Cells, limits: Limits, enough: float = -math.inf) -> Flo
         >>> best_choices(cells, Limits(banned, near=(0.5 * ~banned, 1.0))).tolist()
         [0.0, 0.0, 1.0, 0.0, 0.0, 1.0]
     """
-    if limits.lists is not None:
-        return _best_lists(cells, limits, limits.lists)
-    gains = cells.gains(limits.forbidden.size, capped=limits.whole)
-    allowed = ~limits.forbidden if limits.forbidden.any() else None
-    best = assign(gains.reshape(limits.forbidden.shape), allowed)[None]
-    h = marginals(best, np.ones(1), len(limits.forbidden))
-    worth, most = float(cells.sure @ cells.credited(h.ravel())), float(gains @ h.ravel())
-    free = limits.kept(h) and math.isclose(worth, most, rel_tol=TINY, abs_tol=TINY)
-    return h.ravel() if free or most <= enough else program(cells, limits)
-
-
-def _best_lists(cells: Cells, limits: Limits, lists: Ints) -> Floats | None:
-    """The probabilities of lists that are worth most; see `best_choices`."""
-    production, change = limits.near
-    h, allowed = np.zeros(len(lists)), ~limits.forbidden
-    if limits.whole:
-        new = (lists != EMPTY) * (1.0 - production[lists, np.arange(lists.shape[1])])
-        allowed &= new.sum(axis=1) <= change * lists.shape[1] + _ROUNDED
-    if not allowed.any():
+    by_list = limits.lists is not None
+    if by_list and limits.forbidden.all():
         return None
-    gains = np.where(allowed, cells.gains(len(lists), capped=True), -np.inf)
-    if limits.whole:
-        h[gains.argmax()] = 1.0
+    gains = cells.gains(limits.forbidden.size, capped=limits.whole)
+    h = limits.one(gains)
+    worth, most = float(cells.sure @ cells.credited(h)), float(gains @ h)
+    if most <= enough or (limits.kept(h) and math.isclose(worth, most, abs_tol=TINY)):
         return h
-    h = filled_up(cells, allowed)
-    near = limits.kept(marginals(lists, h, len(production)))
-    return h if near else program(cells, limits)
+    if by_list and not limits.whole and len(cells.cap) == len(h):
+        h = filled_up(cells, ~limits.forbidden)
+        if limits.kept(h):
+            return h
+    return program(cells, limits)
 
 
 def filled_up(cells: Cells, allowed: Bools) -> Floats:
-    """The probabilities of lists by falling rate, each as far as it counts.
+    """The probabilities of lists, each a cell of its own, by falling rate, as far as each counts.
 
     What is left when all are full goes to the best one.
 
@@ -173,20 +172,11 @@ def filled_up(cells: Cells, allowed: Bools) -> Floats:
         >>> filled_up(cells, each >= 0).round(9).tolist()
         [0.3, 0.7, 0.0]
     """
-    rows = np.flatnonzero(allowed[cells.choice])
-    rows = rows[np.lexsort((cells.cap[cells.cell[rows]], cells.choice[rows]))]
-    choice, cell = cells.choice[rows], cells.cell[rows]
-    cap, sure = np.minimum(cells.cap[cell], 1.0), cells.sure[cell]
-    # A list earns by all its cells that are not full: from one cap to the next its rate falls.
-    new = np.diff(choice, prepend=-1) > 0
-    start, before = np.flatnonzero(new)[np.cumsum(new) - 1], np.cumsum(sure) - sure
-    width = cap - np.where(new, 0.0, np.append(0.0, cap[:-1])[: len(cap)])
-    slope = sums(choice, sure, len(allowed))[choice] - (before - before[start])
-    order = np.argsort(-slope, kind="stable")
-    given = np.minimum(np.cumsum(width[order]), 1.0)
-    h = sums(choice[order], np.diff(given, prepend=0.0), len(allowed))
-    best = np.where(allowed, cells.gains(len(allowed), capped=False), -np.inf).argmax()
-    h[best] += 1.0 - h.sum()
+    order = np.argsort(np.where(allowed, -cells.sure, np.inf), kind="stable")
+    given = np.minimum(np.cumsum(np.where(allowed, cells.cap, 0.0)[order]), 1.0)
+    h = np.zeros(len(order))
+    h[order] = np.diff(given, prepend=0.0)
+    h[order[0]] += 1.0 - given[-1]
     return h
 
 
@@ -195,27 +185,30 @@ def program(cells: Cells, limits: Limits) -> Floats | None:
     from scipy import sparse  # noqa: PLC0415 - slow to import
     from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - slow to import
 
-    filled, policies = _policies(limits)
-    count, (production, change) = limits.forbidden.size, limits.near
+    filled, most = _filled(limits)
+    (production, change), count = limits.near, limits.forbidden.size
+    items, positions = production.shape
     whole, unit = (count, 1.0) if limits.whole else (0, _UNIT)
     # Numbers of their own are the slots that stay as in production, min(h, π), and what is counted
     # of cells. A list that is shown all the time exposes a cell once: what it gains is known.
-    shown = np.flatnonzero(production) if change < 1 else np.zeros(0, dtype=np.int64)
+    shown = np.flatnonzero(production * (change < 1))
+    capped = np.flatnonzero(np.isfinite(cells.cap) & (not limits.whole))
     at, shape = (cells.cell, cells.choice), (len(cells.cap), count)
-    exposed = sparse.csr_array((cells.exposure, at), shape=shape)
-    gains = [np.zeros(count), np.zeros(len(shown)), cells.sure]
-    if limits.whole or not np.isfinite(cells.cap).any():
-        exposed = exposed[:0]
-        gains = [cells.gains(count, capped=limits.whole), np.zeros(len(shown))]
-    cap = np.minimum(cells.cap[: exposed.shape[0]], exposed.sum(axis=1))
+    exposed = sparse.csr_array((cells.exposure, at), shape=shape)[capped]
+    cap = np.minimum(cells.cap[capped], exposed.sum(axis=1))
+    gains = np.zeros(count) if len(capped) else cells.gains(count, capped=limits.whole)
+    gain = np.concatenate([gains, np.zeros(len(shown)), cells.sure[capped]])
     allowed = np.where(limits.forbidden.ravel(), 0.0, 1.0)
     top = np.concatenate([allowed, production.ravel()[shown], cap])
-    gain = np.concatenate(gains)
-    changed = change * production.shape[1]
+    by_item = sparse.kron(sparse.eye_array(items), np.ones((1, positions))) @ filled
+    by_position = sparse.kron(np.ones((1, items)), sparse.eye_array(positions)) @ filled
+    every, stay = filled.sum(axis=0)[None], -np.ones((1, len(shown)))
     rows: list[tuple[Any, Any, Any, float, float]] = [  # low ≤ matrix · x ≤ high
-        *((matrix, None, None, low, high) for matrix, low, high in policies),
+        (by_item, None, None, -np.inf, 1.0),
+        (by_position, None, None, -np.inf, 1.0),
+        (np.ones((1, count)), None, None, most, most),
         (filled[shown], -sparse.eye_array(len(shown)), None, 0.0, np.inf),
-        (filled.sum(axis=0)[None], -np.ones((1, len(shown))), None, -np.inf, changed),
+        (every, stay, None, -np.inf, change * positions),
         (exposed, None, -sparse.eye_array(len(cap)), 0.0, np.inf),
     ]
     low, high = np.repeat([row[3:] for row in rows], [row[0].shape[0] for row in rows], axis=0).T
@@ -237,31 +230,22 @@ def program(cells: Cells, limits: Limits) -> Floats | None:
     return np.where(x > TINY, x, 0.0)
 
 
-def _policies(limits: Limits) -> tuple[Any, list[tuple[Any, float, float]]]:
-    """What probabilities of choices there are: the slots that each choice fills, and constraints.
+def _filled(limits: Limits) -> tuple[Any, int]:
+    """The slots that each choice fills, shape (L · K, V); and how many choices a list is made of.
 
-    Returns:
-        A matrix, shape (L · K, V); and low ≤ A h ≤ high, each as (A, low, high). As many positions
-        are filled as the forbidden slots allow.
+    As many positions are filled as the forbidden slots allow.
     """
     from scipy import sparse  # noqa: PLC0415 - slow to import
     from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
 
     (items, positions), lists = limits.near[0].shape, limits.lists
-    if lists is not None:
-        which, position = np.nonzero(lists != EMPTY)
-        at = lists[which, position] * positions + position, which
-        shape = items * positions, len(lists)
-        return sparse.csr_array((np.ones(len(which)), at), shape=shape), [
-            (np.ones((1, len(lists))), 1.0, 1.0)
-        ]
-    most = int(np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0))
-    by_item, by_position = sparse.eye_array(items), sparse.eye_array(positions)
-    return sparse.eye_array(items * positions, format="csr"), [
-        (sparse.kron(by_item, np.ones((1, positions))), -np.inf, 1.0),
-        (sparse.kron(np.ones((1, items)), by_position), -np.inf, 1.0),
-        (np.ones((1, items * positions)), most, most),
-    ]
+    if lists is None:
+        most = np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0)
+        return sparse.eye_array(items * positions, format="csr"), int(most)
+    which, position = np.nonzero(lists != EMPTY)
+    at = lists[which, position] * positions + position, which
+    shape = items * positions, len(lists)
+    return sparse.csr_array((np.ones(len(which)), at), shape=shape), 1
 
 
 def assign(worth: ArrayLike, allowed: Bools | None = None) -> Ints:
