@@ -270,6 +270,7 @@ MISTAKES: dict[str, Mistake] = {
         estimators="ip",
         logging=fc.Ranking({"context": ["other"], "items": [[1, 2, 3]]}),
     ),
+    "the best of no policies": do(fc.selection_bound, 0, 1000, 2),
     "a ladder with a clip": lambda _: fc.Weighted("ladder", clip=2),
     "a change of more than all": ask(fc.optimize, max_change=1.5),
     "pessimism that is no number": ask(fc.optimize, pessimism=math.nan),
