@@ -36,6 +36,7 @@ def best_value(
     p: Sequence[float] | None = None,
     allowed: Allowed = lambda *_: True,
     whole: bool = False,
+    change: float | None = None,
 ) -> float | None:
     """The largest V̂ of all policies; None if a context has no list that is allowed.
 
@@ -49,6 +50,7 @@ def best_value(
         p: the examination of each position, for `pbm`; 1/k unless given.
         allowed: whether a context may show a list.
         whole: whether a context has one list.
+        change: the share of slots that may differ from the log's: Σ_ak (h − π̂)⁺ ≤ change · K.
     """
     shown = oracle.frequencies(records) if logging is None else logging
     examined = oracle.reciprocal_ranks(len(theta)) if p is None else p
@@ -58,6 +60,12 @@ def best_value(
         size = len(records[its[0]].items)
         items = sorted({a for t in its for a in records[t].items})
         lists = [a for a in itertools.permutations(items, size) if allowed(context, a)]
+        slots = np.array([[[float(a == b) for b in items] for a in one] for one in lists])
+        near = np.mean([[[float(a == b) for b in items] for a in records[t].items] for t in its], 0)
+        limit = (slots, near, math.inf if change is None else change * size)
+        if whole:
+            fits = [np.maximum(one - near, 0).sum() <= limit[2] + 1e-9 for one in slots]
+            lists = list(itertools.compress(lists, fits))
         if not lists:
             return None
         credit: dict[Any, float] = {}  # by auxiliary variable
@@ -75,7 +83,7 @@ def best_value(
                     exposed[g] = [side({a: 1.0}, *own) for a in lists]
                 earned = record.weight * oracle.at(theta, k) * record.clicks[k - 1]
                 credit[g] = credit.get(g, 0.0) + earned
-        total += _solved(credit, logged, exposed, clip, len(lists), whole=whole)
+        total += _solved(credit, logged, exposed, clip, None if whole else limit)
     return total / sum(record.weight for record in records)
 
 
@@ -84,13 +92,12 @@ def _solved(
     logged: dict[Any, float],
     exposed: dict[Any, list[float]],
     clip: float,
-    lists: int,
-    *,
-    whole: bool,
+    limit: tuple[Any, Any, float] | None,
 ) -> float:
-    """The program of one context."""
+    """The program of one context; its best list, if nothing limits a mix, which is then none."""
     cells = list(credit)
-    if whole:  # one list after the other
+    lists = len(exposed[cells[0]])
+    if limit is None:
         return max(
             sum(
                 credit[g] * (min(exposed[g][a] / logged[g], clip) if exposed[g][a] else 0.0)
@@ -98,14 +105,20 @@ def _solved(
             )
             for a in range(lists)
         )
-    h = -np.array([exposed[g] for g in cells]).reshape(len(cells), lists)
+    slots, near, most = limit
+    at, count = slots.reshape(lists, -1).T, near.size  # what each list shows where
+    h = -np.array([exposed[g] for g in cells])
+    c = np.diag([logged[g] for g in cells])
+    none = np.zeros((len(cells), count))
+    moved = np.hstack([at, np.zeros((count, len(cells))), -np.eye(count)])
+    total = np.append(np.zeros(lists + len(cells)), np.ones(count))
     found = linprog(
-        -np.append(np.zeros(lists), [credit[g] for g in cells]),
-        np.hstack([h, np.diag([logged[g] for g in cells])]),
-        np.zeros(len(cells)),
-        np.append(np.ones(lists), np.zeros(len(cells)))[None],
+        -np.concatenate([np.zeros(lists), [credit[g] for g in cells], np.zeros(count)]),
+        np.vstack([np.hstack([h, c, none]), moved, total]),
+        np.concatenate([np.zeros(len(cells)), near.ravel(), [min(most, 1e3)]]),
+        np.append(np.ones(lists), np.zeros(len(cells) + count))[None],
         [1.0],
-        bounds=[(0, None)] * lists + [(0, clip)] * len(cells),
+        bounds=[(0, None)] * lists + [(0, clip)] * len(cells) + [(0, None)] * count,
         method="highs",
         options=_EXACT,
     )
