@@ -316,16 +316,14 @@ class Solver:
             rate, variance, step = (of[:, :depth].ravel() for of in rates[:3])
             sure = theta * (rate - self.pessimism * (np.sqrt(variance) + step))
             return Cells.of_choices(rate * theta, sure)
-        choice, chance, credit, noise = one.earned
-        known = chance is not None
-        if chance is None:
-            chance = self.shown(one) / records
+        choice, known = one.choice, one.chance is not None
+        chance = self.shown(one) / records if one.chance is None else one.chance
         cell = choice // depth if self.cell == "item" else np.arange(len(choice))
         exposure = np.ones(len(choice)) if self.by_list else np.tile(self.q, count)[choice]
         size = int(cell.max(initial=-1)) + 1
         group = np.arange(size) if self.cell == "item" else choice
-        logged = exposure * chance
-        logged, credit, noise = (sums(cell, of, size) for of in (logged, credit, noise))
+        counted = exposure * chance, one.credit, one.noise
+        logged, credit, noise = (sums(cell, of, size) for of in counted)
         each = ratio(np.ones(size), records * logged)
         rate, se = credit * each, np.sqrt(noise) * each
         # Cells that differ by the propensities of their records are lowered together.

@@ -26,7 +26,7 @@ from foreclick.batches import (
 from foreclick.batches.arrays import starts_of
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
-from foreclick.optimization.earned import Choices, Earned, by_fold
+from foreclick.optimization.earned import Choices, by_fold
 from foreclick.tallies.base import FEW_PERIODS
 
 ALL = -1  # The fold of policies that are chosen from all records
@@ -53,7 +53,12 @@ class Counts:
         lists: Shape (M, D): pairs, `EMPTY` where nothing is shown.
         list_context: Shape (M,), rising.
         list_n: Shape (F, M): how many records show the list.
-        earned: by slots, or by lists.
+        choice: Shape (E,), rising: what earned, a slot, pair · D + position, or a list by number.
+            There is a row for each; where records have propensities of their own, for each choice
+            and propensity that were clicked.
+        chance: Shape (E,): how likely it was to be shown; None: as often as it was.
+        credit: Shape (F, E): Σ θ w.
+        noise: Shape (F, E): Σ θ² w.
         rows: how many rows of the log these are.
         first: the number of the first context among all contexts of the log.
     """
@@ -67,7 +72,10 @@ class Counts:
     lists: Ints
     list_context: Ints
     list_n: Floats
-    earned: Earned
+    choice: Ints
+    chance: Floats | None
+    credit: Floats
+    noise: Floats
     rows: int
     first: int
 
@@ -79,9 +87,8 @@ class Counts:
     def without(self, fold: int) -> Counts:
         """The counts of the records outside of a fold, without the axis of folds; or of `ALL`."""
         used = np.arange(len(self.records)) != fold
-        names = ("n", "c", "records", "list_n")
-        others = {name: getattr(self, name)[used].sum(axis=0) for name in names}
-        return replace(self, earned=self.earned.of(used), **others)
+        names = ("n", "c", "records", "list_n", "credit", "noise")
+        return replace(self, **{name: getattr(self, name)[used].sum(axis=0) for name in names})
 
     def only(self, context: int, *, by_list: bool) -> Counts:
         """One of the contexts, after `without`, whose pairs and lists are numbered from 0.
@@ -93,6 +100,7 @@ class Counts:
         pairs = slice(*self.pair_starts[context : context + 2].tolist())
         lists = slice(*np.searchsorted(self.list_context, [context, context + 1]).tolist())
         own, each = (lists, 1) if by_list else (pairs, self.lists.shape[1])
+        rows = slice(*np.searchsorted(self.choice, [own.start * each, own.stop * each]).tolist())
         pair = self.lists[lists]
         return replace(
             self,
@@ -105,7 +113,10 @@ class Counts:
             lists=np.where(pair == EMPTY, EMPTY, pair - pairs.start),
             list_context=np.zeros(len(pair), np.int64),
             list_n=self.list_n[lists],
-            earned=self.earned.between(own.start * each, own.stop * each),
+            choice=self.choice[rows] - own.start * each,
+            chance=None if self.chance is None else self.chance[rows],
+            credit=self.credit[rows],
+            noise=self.noise[rows],
         )
 
 
@@ -200,7 +211,7 @@ class FoldedLog:
                 lists=batch.lists[lists, :depth],
                 list_context=batch.list_context[lists],
                 list_n=np.stack([sums(number, of, len(lists)) for of in list_n]),
-                earned=choices.earned(batch, fold, folds),
+                **choices.earned(batch, fold, folds),
                 rows=len(batch.n),
                 first=first,
             )

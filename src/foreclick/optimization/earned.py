@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from foreclick.batches import EMPTY, Batch, Bools, Candidate, Coding, Floats, Ints, sums
+from foreclick.batches import EMPTY, Batch, Candidate, Coding, Floats, Ints, sums
 from foreclick.batches.candidate import matched_prefixes
 from foreclick.errors import PolicyError
 from foreclick.policies import Policy
@@ -16,36 +16,6 @@ from foreclick.question import Logging
 from foreclick.words import examples, number_of
 
 _EXAMPLES = 3  # in a message
-
-
-class Earned(NamedTuple):
-    """What choices earned.
-
-    There is a row for each of them; where records have propensities of their own, for each choice
-    and propensity that were clicked.
-
-    Attributes:
-        choice: Shape (E,), rising: a slot, pair · D + position; or the number of a list.
-        chance: Shape (E,): how likely it was to be shown; None: as often as it was.
-        credit: Shape (F, E): Σ θ w, by fold.
-        noise: Shape (F, E): Σ θ² w.
-    """
-
-    choice: Ints
-    chance: Floats | None
-    credit: Floats
-    noise: Floats
-
-    def of(self, folds: Bools) -> Earned:
-        """That of some folds together, without their axis."""
-        credit, noise = self.credit[folds].sum(axis=0), self.noise[folds].sum(axis=0)
-        return self._replace(credit=credit, noise=noise)
-
-    def between(self, first: int, last: int) -> Earned:
-        """The choices from the first to before the last, numbered from 0, after `of`."""
-        rows = slice(*np.searchsorted(self.choice, [first, last]))
-        chance = None if self.chance is None else self.chance[rows]
-        return Earned(self.choice[rows] - first, chance, self.credit[rows], self.noise[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,38 +34,33 @@ class Choices:
     by_list: bool = False
     logging: Logging = None
 
-    def earned(self, batch: Batch, fold: Ints, folds: int) -> Earned:
-        """What choices earned in a batch, whose rows are of folds, shape (R,)."""
+    def earned(self, batch: Batch, fold: Ints, folds: int) -> dict[str, Any]:
+        """What choices earned in a batch, whose rows are of folds, shape (R,); see `Counts`."""
         depth, (row, position, value) = len(self.theta), batch.rewards[self.reward]
         shown = batch.lists[batch.row_list[row], position] != EMPTY
         row, position, value = (of[shown & (position < depth)] for of in (row, position, value))
-        which = batch.row_list[row]
+        which, size = batch.row_list[row], batch.pair_count * depth
         choice: Ints = batch.lists[which, position].astype(np.int64) * depth + position
         if self.by_list:
-            choice = batch.prefix[which, depth - 1]
-        part, choices, chance = choice, np.arange(self.count(batch)), None
+            number = batch.prefix[:, depth - 1]
+            choice, size = number[which], int(number[-1]) + 1
+        part, choices, chance = choice, np.arange(size), None
         if isinstance(self.logging, Policy):
-            chance = self.shown_by(self.logging, batch)
+            chance = self._shown_by(self.logging, batch, size)
         elif self.logging is not None and batch.propensity is not None:
             own = batch.propensity[row]
             own = own if own.ndim == 1 else own[np.arange(len(row)), position]
             each, part = np.unique(np.stack([choice, own]), axis=1, return_inverse=True)
             choices, chance, part = each[0].astype(np.int64), each[1], part.ravel()
         credit = value * batch.n[row] * self.theta[position]
-        noise = credit * self.theta[position]
-        return Earned(
-            choices,
-            chance,
-            *(by_fold(fold[row], part, of, folds, len(choices)) for of in (credit, noise)),
+        credit, noise = (
+            by_fold(fold[row], part, of, folds, len(choices))
+            for of in (credit, credit * self.theta[position])
         )
+        return {"choice": choices, "chance": chance, "credit": credit, "noise": noise}
 
-    def count(self, batch: Batch) -> int:
-        """How many choices there are in a batch."""
-        depth = len(self.theta)
-        return int(batch.prefix[-1, depth - 1]) + 1 if self.by_list else batch.pair_count * depth
-
-    def shown_by(self, policy: Policy, batch: Batch) -> Floats:
-        """Shape (E,): how likely a policy shows each choice in a batch."""
+    def _shown_by(self, policy: Policy, batch: Batch, size: int) -> Floats:
+        """Shape (V,): how likely a policy shows each choice in a batch."""
         depth = len(self.theta)
         coded = Candidate(Coding(batch, depth), policy)
         if not coded.known.all():
@@ -108,10 +73,10 @@ class Choices:
         if self.by_list:
             at, mass = matched_prefixes(batch, coded.lists, depth)[:, depth - 1], coded.lists.mass
         else:
-            slots = coded.slots
-            at = np.where(slots.pair < batch.pair_count, slots.pair, EMPTY)[:, None] * depth
-            at, mass = (at + np.arange(depth)).ravel(), slots.mass.ravel()
-        return sums(at[at >= 0], mass[at >= 0], self.count(batch))
+            pair, mass = coded.slots.pair, coded.slots.mass.ravel()
+            at = np.where(pair < batch.pair_count, pair, EMPTY)[:, None] * depth
+            at = (at + np.arange(depth)).ravel()
+        return sums(at[at >= 0], mass[at >= 0], size)
 
 
 def by_fold(fold: Ints, group: Ints, values: Floats, folds: int, count: int) -> Floats:

@@ -234,9 +234,8 @@ def optimize(
             ladder = LadderRates(fit, production_covariance(batches, fit))
         q, (clip,) = theta * np.array(model.examined(depth)), by.clip or (math.inf,)
         # Cells: lists of the log, items at positions, or items. One position is every position.
-        cell: Cell = "list" if model.over_lists else "ip"
-        if not model.pins_position and depth > 1:
-            cell = "item"
+        alone = model.pins_position or depth == 1
+        cell: Cell = "list" if model.over_lists else "ip" if alone else "item"
         solver = Solver(cell, theta, q, clip, ladder, pessimism, constraints, folds)
         counts = log_folds.counts(Choices(metric.reward, theta, solver.by_list, source))
         parts, done = [], 0
@@ -290,12 +289,7 @@ def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | 
     return metric, by
 
 
-def _named_constraints(
-    log: Tally,
-    depth: int,
-    pinned: object,
-    banned: object,
-) -> tuple[Any, Any]:
+def _named_constraints(log: Tally, depth: int, pinned: object, banned: object) -> tuple[Any, Any]:
     """The first two `Constraints`, which name items; lists have `depth` positions."""
 
     def typed(value: Hashable, column: str) -> Hashable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from foreclick.errors import OptionError
 from foreclick.estimators import clips
@@ -17,7 +16,7 @@ def selection_bound(
     records: float,
     clip: float,
     *,
-    metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS[1],
+    metrics: str | Metric = USUAL_METRICS[1],
     confidence: float = 0.95,
 ) -> float:
     """How much less than the best of a class the policy with the largest estimate may be worth.

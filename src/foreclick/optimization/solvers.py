@@ -153,10 +153,9 @@ def best_choices(cells: Cells, limits: Limits, enough: float = -math.inf) -> Flo
     worth, most = float(cells.sure @ cells.credited(h)), float(gains @ h)
     if most <= enough or (limits.kept(h) and math.isclose(worth, most, abs_tol=TINY)):
         return h
-    if by_list and not limits.whole and len(cells.cap) == len(h):
-        h = filled_up(cells, ~limits.forbidden)
-        if limits.kept(h):
-            return h
+    sorts = by_list and not limits.whole and len(cells.cap) == len(h)
+    if sorts and limits.kept(h := filled_up(cells, ~limits.forbidden)):
+        return h
     return program(cells, limits)
 
 
@@ -236,16 +235,15 @@ def _filled(limits: Limits) -> tuple[Any, int]:
     As many positions are filled as the forbidden slots allow.
     """
     from scipy import sparse  # noqa: PLC0415 - slow to import
-    from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415 - slow to import
 
     (items, positions), lists = limits.near[0].shape, limits.lists
+    slots = items * positions
     if lists is None:
-        most = np.sum(maximum_bipartite_matching(sparse.csr_array(~limits.forbidden)) >= 0)
-        return sparse.eye_array(items * positions, format="csr"), int(most)
+        fullest = assign(np.zeros((items, positions)), ~limits.forbidden)
+        return sparse.eye_array(slots, format="csr"), int(np.sum(fullest != EMPTY))
     which, position = np.nonzero(lists != EMPTY)
     at = lists[which, position] * positions + position, which
-    shape = items * positions, len(lists)
-    return sparse.csr_array((np.ones(len(which)), at), shape=shape), 1
+    return sparse.csr_array((np.ones(len(which)), at), shape=(slots, len(lists))), 1
 
 
 def assign(worth: ArrayLike, allowed: Bools | None = None) -> Ints:
