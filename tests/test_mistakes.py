@@ -304,7 +304,18 @@ MISTAKES: dict[str, Mistake] = {
     "the best by first clicks": ask(fc.optimize, metrics="success@2"),
     "the best by what sees no items": ask(fc.optimize, estimators="rctr"),
     "the best by two": ask(fc.optimize, estimators=["ip", "item"]),
-    "the best with a clip": ask(fc.optimize, estimators=fc.Weighted("ip", clip=2)),
+    "the best with two clips": ask(fc.optimize, estimators=fc.Weighted("ip", clip=[2, 5])),
+    "the best ladder with a logging policy": ask(fc.optimize, logging=fc.Ranking(CANDIDATE)),
+    "the best by propensities that are not there": ask(
+        fc.optimize, estimators="ip", logging="propensity"
+    ),
+    "a logging policy of another context": ask(
+        fc.optimize,
+        estimators="ip",
+        logging=fc.Ranking({"context": ["other"], "items": [[1, 2, 3]]}),
+    ),
+    "the best of no policies": do(fc.selection_bound, 0, 1000, 2),
+    "a ladder with a clip": lambda _: fc.Weighted("ladder", clip=2),
     "a change of more than all": ask(fc.optimize, max_change=1.5),
     "pessimism that is no number": ask(fc.optimize, pessimism=math.nan),
     "a ban of another item": ask(fc.optimize, banned=["one"]),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from foreclick.models import ClickModel
     from foreclick.optimization.explore import explore
     from foreclick.optimization.optimize import optimize
+    from foreclick.optimization.selection import selection_bound
     from foreclick.options import Confidence, settings
     from foreclick.policies import Lists, Marginals, Observed, Policy, Ranking
     from foreclick.questions.answers import Evaluation
@@ -65,6 +66,7 @@ __all__ = [
     "read_tally",
     "replay",
     "report",
+    "selection_bound",
     "settings",
     "simulate",
     "support",
@@ -78,6 +80,7 @@ _NAMES = {
     "metrics": "Metric Ratio",
     "models": "ClickModel",
     "optimization.optimize": "optimize",
+    "optimization.selection": "selection_bound",
     "policies": "Lists Marginals Observed Policy Ranking",
     "options": "Confidence settings",
     "questions.backtest": "backtest",

@@ -41,6 +41,11 @@ class Weighted:
         clip: float | Sequence[float] | None = None,
         examination: Examination = None,
     ) -> None:
+        if isinstance(model, str) and model in LADDERS:
+            raise ModelError(
+                f"Weighted({model!r}): a ladder takes click rates from the log and weighs nothing, "
+                f"so it has no clip. Say {model!r}, or clip 'list', 'ip', 'item' or 'pbm'."
+            )
         object.__setattr__(self, "model", click_model(model, examination))
         object.__setattr__(self, "clip", None if clip is None else clips(clip))
         bound = min(self.clip or (math.inf,))

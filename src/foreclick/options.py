@@ -76,7 +76,9 @@ OPTIONS: dict[str, Option] = {
         flags="--estimator -e",
     ),
     "one_metric": Option(Text("METRIC"), "clicks@K, dcg@K or REWARD@K", flags="--metric -m"),
-    "policy_estimator": Option(Text("NAME"), "ladder-ip, ip, item or pbm", flags="--estimator -e"),
+    "policy_estimator": Option(
+        Text("NAME"), "ladder-ip, list, ip, item or pbm", flags="--estimator -e"
+    ),
     "by": Option(names, "split by a segment, or by period"),
     "confidence": Option(_LEVEL, "how often intervals hold", 0.95),
     "min_effect": Option(

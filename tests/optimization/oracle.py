@@ -1,4 +1,7 @@
-"""The linear program of the paper, written down as it stands there: dense, and slow."""
+"""The best mix of lists within limits, by a program over all lists: dense, and slow.
+
+The programs of the paper, with clips, are in `tests/truth/programs.py`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,6 @@ class Log:
     q: Floats  # (K,)
     shown: Floats  # (L, K)
     rates: Floats  # (L, K)
-    clip: float
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -48,8 +50,7 @@ def some_log(
     rates = rng.random((L, K)) * (rng.random((L, K)) < 0.8)
     if rng.random() < 0.3:
         rates = np.round(rates, 1)  # ties
-    clip = float(rng.choice([1.0, 2.0, 5.0, np.inf]))
-    return Log(some_exposure(rng, K), shown, rates, clip)
+    return Log(some_exposure(rng, K), shown, rates)
 
 
 def some_list(rng: np.random.Generator, L: int, K: int) -> NDArray[np.integer[Any]]:

@@ -1,11 +1,10 @@
-"""`optimize`: the paper's optimum, what is asked besides, and an honest value."""
+"""`optimize`: the ladder's optimum, what is asked besides, and an honest value."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +23,11 @@ from tests.answers import answer, close, same
 from tests.drawn import EXAMINED, log_table, sorted_log
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
-from tests.truth.paper import paper
 
 K, ITEMS = 3, 5
 THETA = dcg_at(K)
 METRIC = f"dcg@{K}"
 PLAIN: dict[str, Any] = {"pessimism": 0, "judge": None, "metrics": METRIC}
-PBM = (1.0, 1 / 2, 1 / 3)
 LADDER = fc.Ladder("ip", (1.0, 0.7, 0.4))
 
 
@@ -63,39 +60,7 @@ def marginals(lists: dict[tuple[Any, ...], float]) -> np.ndarray:
     return h
 
 
-# --- the paper's optimum --------------------------------------------------------------------------
-
-
-def by_hand(records: Sequence[Record], model: str) -> float:
-    """The optimum of the paper's program without a clip, from the records, over all lists."""
-    total = 0.0
-    for context in {r.context for r in records}:
-        mine = [r for r in records if r.context == context]
-        n, c = np.zeros((ITEMS, K)), np.zeros((ITEMS, K))
-        for r in mine:
-            for k, a in enumerate(r.items):
-                n[a, k] += 1
-                c[a, k] += r.clicks[k]
-        q = np.array(THETA) * (PBM if model == "pbm" else (1.0,) * K)
-        exposed, credit = n * q, c * np.array(THETA)
-        if model != "ip":
-            exposed, credit = (of.sum(axis=1, keepdims=True) for of in (exposed, credit))
-        w = np.divide(credit, exposed, out=np.zeros_like(exposed), where=exposed > 0) * q
-        lists = itertools.permutations(range(ITEMS), K)
-        best = max(sum(w[a, k] for k, a in enumerate(one)) for one in lists)
-        total += float(best) * len(mine)
-    return total / len(records)
-
-
-@pytest.mark.parametrize("model", ["ip", "item", "pbm"])
-def test_it_is_the_optimum_of_the_paper_and_worth_what_evaluate_says(model: str):
-    records = some_records(7)
-    log = fc.read_log(log_table(records))
-    (by,) = paper([model])
-    best = fc.optimize(log, estimators=by, **PLAIN)
-    told = answer(log, best.policy, by, METRIC)
-    assert close(best.naive, told["value"], 1e-9)
-    assert close(best.naive, by_hand(records, model), 1e-9)
+# --- the ladder's optimum -------------------------------------------------------------------------
 
 
 def test_the_ladder_s_best_list_is_the_best_of_all():

@@ -15,7 +15,7 @@ from foreclick.inference import margins, sample_size
 from foreclick.learn.prior import Prior, Theta
 from foreclick.optimization.choice import LadderRates
 from foreclick.optimization.explore import Traffic
-from foreclick.optimization.solvers import Limits, assign, decode, program
+from foreclick.optimization.solvers import Cells, Limits, assign, best_choices, decode
 from tests.answers import close
 from tests.optimization.oracle import (
     CLOSE,
@@ -57,6 +57,12 @@ def worth_of(log, model):
     return ((rates - 0.3) * log.q).ravel()
 
 
+def solved(worth, limits):
+    """The best marginals, where each slot has its own worth."""
+    h = best_choices(Cells.of_choices(worth, worth), limits)
+    return None if h is None else h.reshape(limits.forbidden.shape)
+
+
 @pytest.mark.parametrize("model", ["ip", "item"])
 def test_marginals_within_limits_are_the_linear_program_over_all_lists(model):
     rng, times = np.random.default_rng(len(model)), tries(60, 200)
@@ -65,7 +71,7 @@ def test_marginals_within_limits_are_the_linear_program_over_all_lists(model):
         log = some_log(rng, items=5, positions=3)
         L, K = log.shape
         limits, w = some_limits(rng, log), worth_of(log, model)
-        h = program(w, limits)
+        h = solved(w, limits)
         lists = fullest_lists(L, K, limits.forbidden)
         by_list = marginals_of_each(lists, L).reshape(len(lists), -1) @ w
         best = best_of_lists(by_list, lists, L, limits)
@@ -88,7 +94,7 @@ def test_one_list_within_limits_is_the_best_of_all(model):
         log = some_log(rng, items=5, positions=3)
         L, K = log.shape
         limits, w = some_limits(rng, log, whole=True), worth_of(log, model)
-        h = program(w, limits)
+        h = solved(w, limits)
         best = -np.inf
         for one in marginals_of_each(fullest_lists(L, K, limits.forbidden), L):
             if np.maximum(one - limits.near[0], 0).sum() <= limits.near[1] * K:
@@ -123,7 +129,7 @@ def test_lists_have_the_marginals():
         log = some_log(rng)
         assert_decoded(log.shown)
         near = Limits(np.zeros(log.shape, dtype=bool), near=(log.shown, float(rng.random())))
-        assert_decoded(program((log.rates * log.q).ravel(), near))
+        assert_decoded(solved((log.rates * log.q).ravel(), near))
 
 
 def test_holes_are_where_columns_do_not_sum_to_one():

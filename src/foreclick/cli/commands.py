@@ -26,7 +26,7 @@ _COMPARE = "metrics confidence missing estimators logging candidates min_effect"
 _BACKTEST = "metrics ranks block forward estimators"
 _EXPLORE = "min_effect missing share days power confidence"
 _PLAN = f"metrics:one_metric {_EXPLORE}"
-_OPTIMIZE = "pessimism max_change min_shown deterministic"
+_OPTIMIZE = "pessimism max_change min_shown deterministic logging"
 
 
 @command("LOG…", "candidate", READING, _SHARED)

@@ -1,7 +1,7 @@
 """The best policy of every context, from its counts, within constraints.
 
-What a policy is worth is linear in the probability of each item at each position: the click rate of
-the cell, times how much the cell is exposed, lowered by its errors.
+What a policy is worth is, of each cell of the click model, its click rate, lowered by its errors,
+times how much the policy exposes it; with a clip M, up to M times as much as the log did.
 
 By the ladder, what was never shown at a position has a rate too, from the rungs below, and the rate
 α of an item leans on how production places it (`learn.prior`). A rate r of a cell with n records,
@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ from foreclick.learn.shrinkage import borrowed, descend, own_weight
 from foreclick.learn.words import expected_rates, powers, steps
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.counts import ALL, Counts, fold_number
-from foreclick.optimization.solvers import Limits, assign, decode, marginals, program
+from foreclick.optimization.solvers import Cells, Limits, best_choices, decode, marginals
 
 # Why a context has the policy that it has: a new one, or production's.
 CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
@@ -42,6 +42,7 @@ CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
 # once, where errors of clicks average out.
 SHARED = 2.0
 
+Cell = Literal["list", "ip", "item"]
 PROBABILITY = "probability"
 ANY = ()  # the context of items that are banned everywhere
 _TINY = 1e-9
@@ -149,13 +150,16 @@ class Constraints:
     fallback: bool = True
 
     def forbidden(self, one: Counts, depth: int) -> Bools:
-        """Shape (L, K): which items of a context must not be where; but for `min_shown`."""
-        forbidden = np.zeros((len(one.n), depth), dtype=np.bool_)
+        """Shape (L + 1, K): which items must not be where; but for `min_shown`.
+
+        The last row, which `EMPTY` is the index of, is for nothing: a pinned position is not empty.
+        """
+        forbidden = np.zeros((len(one.n) + 1, depth), dtype=np.bool_)
         if self.pinned or self.banned:
             context, items = one.contexts[0].as_py(), one.items.to_pylist()
 
             def among(wanted: Collection[Hashable]) -> Bools:
-                return np.fromiter((item in wanted for item in items), np.bool_, len(items))
+                return np.array([*(item in wanted for item in items), False])
 
             for where in (ANY, context):
                 forbidden[among(self.banned.get(where, ()))] = True
@@ -192,9 +196,10 @@ class Solver:
     """Finds the best policy of every context.
 
     Attributes:
-        by_position: whether the estimator that policies are chosen by has cells by position.
+        cell: what the estimator that policies are chosen by has cells of.
         theta: Shape (D,): θ_1, θ_2, …, as deep as lists are made.
         q: Shape (D,): how much each position exposes an item, θ_k p_k.
+        clip: M.
         ladder: the ladder's rates; None for an estimator of the paper.
         pessimism: by how many standard errors rates are lowered; a ladder's by as many clicks too,
             as those of a few lucky records are known to no standard error.
@@ -202,13 +207,19 @@ class Solver:
         folds: how many there are; if 2, policies are chosen without each of them too.
     """
 
-    by_position: bool
+    cell: Cell
     theta: Floats
     q: Floats
+    clip: float
     ladder: LadderRates | None
     pessimism: float
     constraints: Constraints
     folds: int
+
+    @property
+    def by_list(self) -> bool:
+        """Whether lists of the log are chosen; otherwise items at positions."""
+        return self.cell == "list"
 
     def __call__(self, counts: Counts) -> tuple[pa.Table, pa.Table, pa.Table, int]:
         """The policies of some contexts.
@@ -290,90 +301,99 @@ class Solver:
         for x in np.flatnonzero(some).tolist():
             pairs = slice(start[x], start[x + 1])
             its_rates = rates and ItemRates(*(of[pairs] for of in rates))
-            choices[x] = choice = self.best(others.only(x), its_rates)
+            one = others.only(x, by_list=self.by_list)
+            choices[x] = choice = self.best(one, its_rates)
             lists = np.where(choice.lists == EMPTY, EMPTY, choice.lists + start[x])
             new.append((np.full(len(lists), x), lists, choice.masses))
         context, lists, masses = map(np.concatenate, zip(*new, strict=True))
         return rates, choices, (context, lists, masses)
 
-    def values(self, one: Counts, rates: ItemRates | None) -> tuple[Floats, Floats]:
-        """What each slot (items before positions) is worth and is estimated to earn.
-
-        Returns:
-            Shape (V,): after pessimism; and before it.
-        """
-        depth, count = len(self.theta), len(one.n)
-        theta = np.tile(self.theta, count)
+    def cells(self, one: Counts, rates: ItemRates | None) -> Cells:
+        """What there is to choose in a context, and what it is worth."""
+        depth, count, records = len(self.theta), len(one.n), one.records[0]
         if rates is not None:
+            theta = np.tile(self.theta, count)
             rate, variance, step = (of[:, :depth].ravel() for of in rates[:3])
-            worth = theta * (rate - self.pessimism * (np.sqrt(variance) + step))
-            return worth, rate * theta
-        n, c = one.n[:, :depth].ravel(), one.c[:, :depth].ravel()
-        cell = np.arange(len(n)) if self.by_position else np.arange(len(n)) // depth
-        size, amount = int(cell.max(initial=-1)) + 1, np.tile(self.q, count)
-        exposed = sums(cell, amount * n, size)
-        rate = ratio(sums(cell, c * theta, size), exposed)
-        se = ratio(np.sqrt(sums(cell, c * theta**2, size)), exposed)
+            sure = theta * (rate - self.pessimism * (np.sqrt(variance) + step))
+            return Cells.of_choices(rate * theta, sure)
+        choice, known = one.choice, one.chance is not None
+        chance = self.shown(one) / records if one.chance is None else one.chance
+        cell = choice // depth if self.cell == "item" else np.arange(len(choice))
+        exposure = np.ones(len(choice)) if self.by_list else np.tile(self.q, count)[choice]
+        size = int(cell.max(initial=-1)) + 1
+        group = np.arange(size) if self.cell == "item" else choice
+        counted = exposure * chance, one.credit, one.noise
+        logged, credit, noise = (sums(cell, of, size) for of in counted)
+        each = ratio(np.ones(size), records * logged)
+        rate, se = credit * each, np.sqrt(noise) * each
+        # Cells that differ by the propensities of their records are lowered together.
+        groups = int(group.max(initial=-1)) + 1
+        mean, error = sums(group, rate, groups), np.sqrt(sums(group, se**2, groups))
         # What is worth less than nothing is worth nothing: it need not be shown to be counted.
-        worth = np.maximum(rate - self.pessimism * se, 0.0)[cell] * amount
-        return worth, rate[cell] * amount
+        lowered = ratio(np.maximum(mean - self.pessimism * error, 0.0), mean)
+        cap = self.clip * logged if math.isfinite(self.clip) else np.full(size, np.inf)
+        void = known & (logged <= 0) & (credit > 0)
+        return Cells(choice, cell, exposure, rate, rate * lowered[group], cap, void)
+
+    def shown(self, one: Counts) -> Floats:
+        """Shape (V,): how many records show each list, or each item at each position."""
+        return one.list_n if self.by_list else one.n[:, : len(self.theta)].ravel()
+
+    def limits(self, one: Counts, forbidden: Bools, cells: Cells) -> Limits:
+        """What the policy of a context must keep to; see `Constraints.forbidden`."""
+        rules, depth = self.constraints, len(self.theta)
+        shown = one.n[:, :depth]
+        near = shown / one.records[0], 1.0 if rules.max_change is None else rules.max_change
+        often = self.shown(one)
+        if self.cell == "item":
+            often = np.repeat(shown.sum(axis=1), depth)
+        bad = often < rules.min_shown
+        bad[cells.choice[cells.void[cells.cell]]] = True
+        if self.by_list:
+            bad |= forbidden[one.lists, np.arange(depth)].any(axis=1)
+            return Limits(bad, near, rules.deterministic, one.lists)
+        return Limits(forbidden[:-1] | bad.reshape(shown.shape), near, rules.deterministic)
 
     def best(self, one: Counts, rates: ItemRates | None) -> BestPolicy:
         """The best policy of a context, or that production stays."""
         rules, depth, records = self.constraints, len(self.theta), float(one.records[0])
-        shown = one.n[:, :depth]
+        shown, cells = one.n[:, :depth], self.cells(one, rates)
         production = float(np.sum(one.c[:, :depth] @ self.theta)) / records
+        # Production is promised what the estimator says of it: by M < 1, or a logging policy that
+        # is known, that is not what it earned.
+        today = production
+        if rates is None:
+            today = float(cells.rate @ cells.credited(self.shown(one) / records))
         none = np.empty((0, depth), np.int64), np.empty(0)
-        stays = BestPolicy(*none, production, production, production, IMPOSSIBLE)
+        stays = BestPolicy(*none, production, today, today, IMPOSSIBLE)
         forbidden = rules.forbidden(one, depth)
         # Production may stay if it keeps to the constraints itself.
-        may_stay = rules.fallback and not shown[forbidden].any()
-        if rules.min_shown:
-            often = shown if self.by_position else shown.sum(axis=1, keepdims=True)
-            forbidden |= often < rules.min_shown
-        worth, rate = self.values(one, rates)
-        if rules.max_change is None:
-            allowed = ~forbidden if forbidden.any() else None
-            lists, masses = assign(worth.reshape(forbidden.shape), allowed)[None], np.ones(1)
+        may_stay = rules.fallback and not shown[forbidden[:-1]].any()
+        limits = self.limits(one, forbidden, cells)
+        chosen = best_choices(cells, limits, production + _TINY if may_stay else -math.inf)
+        if chosen is None:
+            return stays
+        if limits.lists is None:
+            lists, masses = decode(chosen.reshape(shown.shape))
         else:
-            limits = Limits(forbidden, (shown / records, rules.max_change), rules.deterministic)
-            bound = self._bound(worth, limits)
-            if bound is not None and may_stay and bound <= production + _TINY:
-                return stays._replace(why=UNSURE)
-            h = None if bound is None else program(worth, limits)
-            if h is None:
-                return stays
-            lists, masses = decode(h)
+            lists, masses = one.lists[chosen > 0], chosen[chosen > 0]
         # Lists with holes that production has not, for want of what was seen, are none.
         most = min(depth, len(one.n))
         full = one.n[:, :most].sum(axis=0) >= records - _TINY
         if full.all() and np.any(np.sum(lists != EMPTY, axis=1) < most):
             return stays
-        h = marginals(lists, masses, len(forbidden))
-        naive, sure = float(rate @ h.ravel()), float(worth @ h.ravel())
+        if limits.lists is None:  # as decoded
+            chosen = marginals(lists, masses, len(shown)).ravel()
+        credited = cells.credited(chosen)
+        naive, sure = float(cells.rate @ credited), float(cells.sure @ credited)
         if self.ladder and rates and not (may_stay and sure <= production + _TINY):
             weight = np.zeros(one.n.shape)
-            weight[:, :depth] = h * self.theta
+            weight[:, :depth] = chosen.reshape(shown.shape) * self.theta
             error = SHARED * self.ladder.se(rates.gradient(weight))
             sure = min(sure, naive - self.pessimism * error)
         if may_stay and sure <= production + _TINY:
             return stays._replace(why=UNSURE)
         return BestPolicy(lists, masses, production, naive, sure)
-
-    def _bound(self, worth: Floats, limits: Limits) -> float | None:
-        """What no order of the items within limits is worth more than; None if none is within them.
-
-        It is computed a hundred times faster than a program is solved, and mostly decides.
-        """
-        shape, allowed = limits.forbidden.shape, ~limits.forbidden
-        if limits.whole:
-            shown, change = limits.near
-            nearest = marginals(assign(shown, allowed)[None], np.ones(1), shape[0])
-            if np.sum(nearest * (1 - shown)) > change * shape[1] + _TINY:
-                return None
-        gain = worth.reshape(shape)
-        best = marginals(assign(gain, allowed)[None], np.ones(1), shape[0])
-        return float(np.sum(best * gain))
 
 
 def _table(counts: Counts, contexts: pa.Array, pairs: Ints, mass: Floats) -> pa.Table:

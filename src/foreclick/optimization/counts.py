@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import (
+    EMPTY,
     Batch,
     Batches,
     Floats,
@@ -25,6 +26,7 @@ from foreclick.batches import (
 from foreclick.batches.arrays import starts_of
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
+from foreclick.optimization.earned import Choices, by_fold
 from foreclick.tallies.base import FEW_PERIODS
 
 ALL = -1  # The fold of policies that are chosen from all records
@@ -51,6 +53,12 @@ class Counts:
         lists: Shape (M, D): pairs, `EMPTY` where nothing is shown.
         list_context: Shape (M,), rising.
         list_n: Shape (F, M): how many records show the list.
+        choice: Shape (E,), rising: what earned, a slot, pair · D + position, or a list by number.
+            There is a row for each; where records have propensities of their own, for each choice
+            and propensity that were clicked.
+        chance: Shape (E,): how likely it was to be shown; None: as often as it was.
+        credit: Shape (F, E): Σ θ w.
+        noise: Shape (F, E): Σ θ² w.
         rows: how many rows of the log these are.
         first: the number of the first context among all contexts of the log.
     """
@@ -64,6 +72,10 @@ class Counts:
     lists: Ints
     list_context: Ints
     list_n: Floats
+    choice: Ints
+    chance: Floats | None
+    credit: Floats
+    noise: Floats
     rows: int
     first: int
 
@@ -75,12 +87,21 @@ class Counts:
     def without(self, fold: int) -> Counts:
         """The counts of the records outside of a fold, without the axis of folds; or of `ALL`."""
         used = np.arange(len(self.records)) != fold
-        names = ("n", "c", "records", "list_n")
+        names = ("n", "c", "records", "list_n", "credit", "noise")
         return replace(self, **{name: getattr(self, name)[used].sum(axis=0) for name in names})
 
-    def only(self, context: int) -> Counts:
-        """The pairs of one of the contexts, after `without`; lists are those of all."""
-        pairs = slice(*self.pair_starts[context : context + 2])
+    def only(self, context: int, *, by_list: bool) -> Counts:
+        """One of the contexts, after `without`, whose pairs and lists are numbered from 0.
+
+        Args:
+            context: its number.
+            by_list: whether it is lists that earn, not slots.
+        """
+        pairs = slice(*self.pair_starts[context : context + 2].tolist())
+        lists = slice(*np.searchsorted(self.list_context, [context, context + 1]).tolist())
+        own, each = (lists, 1) if by_list else (pairs, self.lists.shape[1])
+        rows = slice(*np.searchsorted(self.choice, [own.start * each, own.stop * each]).tolist())
+        pair = self.lists[lists]
         return replace(
             self,
             contexts=self.contexts.slice(context, 1),
@@ -89,6 +110,13 @@ class Counts:
             n=self.n[pairs],
             c=self.c[pairs],
             records=self.records[context : context + 1],
+            lists=np.where(pair == EMPTY, EMPTY, pair - pairs.start),
+            list_context=np.zeros(len(pair), np.int64),
+            list_n=self.list_n[lists],
+            choice=self.choice[rows] - own.start * each,
+            chance=None if self.chance is None else self.chance[rows],
+            credit=self.credit[rows],
+            noise=self.noise[rows],
         )
 
 
@@ -159,41 +187,31 @@ class FoldedLog:
             split = part.split(fold, self.count)
             yield replace(split, contexts=pc.add(split.contexts, first * self.count))
 
-    def counts(self, reward: str, depth: int) -> Iterator[Counts]:
-        """The counts of the log, some contexts at a time.
-
-        Args:
-            reward: whose clicks are counted.
-            depth: D, how many positions the metric counts.
-        """
-        folds = self.count
+    def counts(self, choices: Choices) -> Iterator[Counts]:
+        """The counts of the log, some contexts at a time."""
+        folds, depth = self.count, len(choices.theta)
         for batch, fold, first in self.portions():
-
-            def by_fold(of: Ints, group: Ints, values: Floats, count: int) -> Floats:
-                """Shape (F, count): the sums of values by fold and group."""
-                key = of.astype(np.int64) * count + group
-                return sums(key, values, folds * count).reshape(folds, count)
-
-            list_n = by_fold(fold, batch.row_list, batch.n, len(batch.lists))
+            list_n = by_fold(fold, batch.row_list, batch.n, folds, len(batch.lists))
             n = np.stack([batch.by_slot(batch.slot, np.repeat(of, batch.depth)) for of in list_n])
             # Lists that differ further down than the metric counts are one.
             number = batch.prefix[:, depth - 1]
             lists = np.flatnonzero(np.diff(number, prepend=-1))
-            entries = batch.rewards[reward]
+            entries = batch.rewards[choices.reward]
             clicks, click_fold = entries.value * batch.n[entries.row], fold[entries.row]
             slots = batch.pair_count * batch.depth
-            c = by_fold(click_fold, batch.earned_slot(entries), clicks, slots + 1)[:, :slots]
+            c = by_fold(click_fold, batch.earned_slot(entries), clicks, folds, slots + 1)
             contexts = batch.context_count
             yield Counts(
                 contexts=batch.contexts,
                 items=batch.items.take(pa.array(batch.pair_item)),
                 pair_context=batch.pair_context,
                 n=n,
-                c=c.reshape(n.shape),
+                c=c[:, :slots].reshape(n.shape),
                 records=np.stack([sums(batch.list_context, of, contexts) for of in list_n]),
                 lists=batch.lists[lists, :depth],
                 list_context=batch.list_context[lists],
                 list_n=np.stack([sums(number, of, len(lists)) for of in list_n]),
+                **choices.earned(batch, fold, folds),
                 rows=len(batch.n),
                 first=first,
             )

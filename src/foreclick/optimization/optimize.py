@@ -7,13 +7,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import batches_of, pooled, regrouped
+from foreclick.batches.arrays import padded
 from foreclick.engines import TableLike, open_source, write_rows
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimate.fitting import converged, production_covariance, production_prior
@@ -28,19 +29,21 @@ from foreclick.optimization.choice import (
     IMPOSSIBLE,
     PROBABILITY,
     UNSURE,
+    Cell,
     Constraints,
     LadderRates,
     Solver,
 )
 from foreclick.optimization.counts import FoldedLog
+from foreclick.optimization.earned import Choices
 from foreclick.options import verb, worker_count
-from foreclick.policies import Lists
+from foreclick.policies import Lists, Policy, as_policy
 from foreclick.policies.base import Names
 from foreclick.policies.serving import ITEMS
 from foreclick.progress import working
-from foreclick.question import check_metrics
+from foreclick.question import check_question
 from foreclick.questions.answers import Evaluation, line_of
-from foreclick.questions.evaluate import evaluate
+from foreclick.questions.evaluate import LOGGING, evaluate, make_question
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike, Tally, local_tally
 from foreclick.words import did_you_mean, number_of
@@ -151,7 +154,7 @@ class Optimized(Result):
         write_rows(as_lists(self.policy.table, self.names), path)
 
 
-@verb()
+@verb(logging=LOGGING)
 def optimize(
     log: LogLike,
     *,
@@ -164,6 +167,7 @@ def optimize(
     banned: Iterable[Hashable] | TableLike | None = None,
     deterministic: bool = False,
     judge: EstimatorLike | None = "ladder",
+    logging: Policy | Literal["frequency", "propensity"] | None = None,
 ) -> Optimized:
     """The ranking policy that would earn most, as far as the log can show.
 
@@ -178,8 +182,9 @@ def optimize(
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         metrics: what is to be large. Lists are as long as it counts, or as those of the log.
         estimators: "ladder-ip" (which other ladders stand for too: the best list is found by what
-            an item earns at a position), or one of the paper's with a cell of items and positions:
-            "ip", "item", "pbm", or a `ClickModel` of that kind.
+            an item earns at a position), or one of the paper's: "list", which chooses among the
+            lists of the log, "ip", "item", "pbm", or a `ClickModel` of these kinds. By
+            `Weighted("ip", clip=100)` no exposure counts that is more than M = 100 times the log's.
         pessimism: by how many standard errors rates are lowered. A context stays as it is unless
             the new policy is better even so, or production breaks a constraint, for example shows
             what is banned. 0 for the paper's plain optimum, everywhere.
@@ -192,6 +197,8 @@ def optimize(
         deterministic: one list a context.
         judge: the estimator of what the policy is worth; None: nothing is held out, and
             `value` is the naive one, which flatters.
+        logging: the logging policy where it is known, or "propensity" or "frequency", as in
+            `evaluate`: by what the estimator that chooses weighs clicks. Judges use frequencies.
 
     Examples:
         >>> log = {
@@ -209,24 +216,30 @@ def optimize(
     for each in (by, *([] if judge is None else parse_estimators(judge))):
         each.model.examined(0)  # refuses a curve for each context: folds number contexts anew
     tally, notes = local_tally(log)
-    check_metrics(tally, [metric])
-    (by,), assumed = with_curves(tally, [by], [metric])
+    if isinstance(logging, Policy):
+        logging = as_policy(logging, tally.names, "logging")
+    question, assumed = make_question(tally, [], [metric], [by], logging=logging)
+    check_question(tally, question)
+    (by,), source = question.estimators, question.logging_of(0)
     depth, folds = min(tally.shape.depth, metric.depth), 1 if judge is None else 2
+    theta, model = np.array(metric.theta[:depth]), by.model
+    if model.over_lists and source == "propensity":  # that of the whole list
+        depth, theta = tally.shape.depth, padded(theta, tally.shape.depth)
     named = _named_constraints(tally, depth, pinned, banned)
     constraints = Constraints(*named, max_change, deterministic, min_shown, fallback=pessimism > 0)
     with working() as report:
         report("Counting")
         batches = batches_of(tally)
-        log_folds = FoldedLog(batches, folds)
-        by_position, theta, p, ladder = True, np.array(metric.theta[:depth]), (1.0,) * depth, None
+        log_folds, ladder = FoldedLog(batches, folds), None
         if isinstance(by, Ladder):
             fit = converged(production_prior(batches, by, metric.reward))
             ladder = LadderRates(fit, production_covariance(batches, fit))
-        else:
-            by_position, p = by.model.pins_position, by.model.examined(depth)
-        q = theta * np.array(p)
-        solver = Solver(by_position, theta, q, ladder, pessimism, constraints, folds)
-        counts = log_folds.counts(metric.reward, depth)
+        q, (clip,) = theta * np.array(model.examined(depth)), by.clip or (math.inf,)
+        # Cells: lists of the log, items at positions, or items. One position is every position.
+        alone = model.pins_position or depth == 1
+        cell: Cell = "list" if model.over_lists else "ip" if alone else "item"
+        solver = Solver(cell, theta, q, clip, ladder, pessimism, constraints, folds)
+        counts = log_folds.counts(Choices(metric.reward, theta, solver.by_list, source))
         parts, done = [], 0
         for *tables, rows in pooled(solver, counts, worker_count()):
             parts.append(tables)
@@ -269,21 +282,16 @@ def _chosen_by(metrics: object, estimators: object) -> tuple[Metric, Weighted | 
     if isinstance(by, Ladder):  # the rungs from the position down: by these the best list is found
         return metric, by if by.top == "ip" else Ladder("ip", by.examination)
     cell, clips = by.model.cell, by.clip or (math.inf,)
-    by_slot = not callable(cell) and not by.model.over_lists and by.model.sees_items
-    if not by_slot or clips != (math.inf,):
+    if callable(cell) or cell == "prefix" or not by.model.sees_items or len(clips) > 1:
         raise ModelError(
-            f"{by.name!r} cannot choose a policy: it needs a cell of 'item', or of 'item' and "
-            "'position', and no clip. Use 'ladder-ip', 'ip', 'item' or 'pbm'."
+            f"{by.name!r} cannot choose a policy: it needs a cell of 'list', of 'item', or of "
+            "'item' and 'position', and no more than one clip. Use 'ladder-ip', 'list', 'ip', "
+            "'item' or 'pbm'."
         )
     return metric, by
 
 
-def _named_constraints(
-    log: Tally,
-    depth: int,
-    pinned: object,
-    banned: object,
-) -> tuple[Any, Any]:
+def _named_constraints(log: Tally, depth: int, pinned: object, banned: object) -> tuple[Any, Any]:
     """The first two `Constraints`, which name items; lists have `depth` positions."""
 
     def typed(value: Hashable, column: str) -> Hashable:

@@ -1,0 +1,126 @@
+"""The programs of the paper (section 4.3), as they are printed: over all lists, with auxiliary c.
+
+    max_{h, c} Σ_{(x, A, w) ∈ S} Σ_k θ_k w(a_k, k) c(g)
+    such that  c(g) P_g ≤ H_g,  0 ≤ c(g) ≤ M,  h(· | x) a distribution of all lists of the items,
+
+where g is the cell of the slot, and P_g and H_g are the sides of its importance weight. With the
+propensities of records, every record has a c and a P_g of its own. It knows no library.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from tests.truth import oracle
+from tests.truth.oracle import ItemList, Policy, Record, Theta
+
+_EXACT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+Allowed = Callable[[Any, ItemList], bool]
+
+
+def best_value(
+    model: str,
+    records: Sequence[Record],
+    theta: Theta,
+    clip: float = math.inf,
+    *,
+    logging: Policy | None = None,
+    chances: Sequence[Sequence[float]] | None = None,
+    p: Sequence[float] | None = None,
+    allowed: Allowed = lambda *_: True,
+    whole: bool = False,
+    change: float | None = None,
+) -> float | None:
+    """The largest V̂ of all policies; None if a context has no list that is allowed.
+
+    Args:
+        model: "list", "ip", "item" or "pbm".
+        records: the logged dataset S; all lists have as many items.
+        theta: the weight of each position.
+        clip: M.
+        logging: π where it is known; otherwise the frequencies of `records`.
+        chances: of each record, the propensity of every slot, or of the list at each.
+        p: the examination of each position, for `pbm`; 1/k unless given.
+        allowed: whether a context may show a list.
+        whole: whether a context has one list.
+        change: the share of slots that may differ from the log's: Σ_ak (h − π̂)⁺ ≤ change · K.
+    """
+    shown = oracle.frequencies(records) if logging is None else logging
+    examined = oracle.reciprocal_ranks(len(theta)) if p is None else p
+    total = 0.0
+    for context in dict.fromkeys(r.context for r in records):
+        its = [t for t, r in enumerate(records) if r.context == context]
+        size = len(records[its[0]].items)
+        items = sorted({a for t in its for a in records[t].items})
+        lists = [a for a in itertools.permutations(items, size) if allowed(context, a)]
+        slots = np.array([[[float(a == b) for b in items] for a in one] for one in lists])
+        near = np.mean([[[float(a == b) for b in items] for a in records[t].items] for t in its], 0)
+        limit = (slots, near, math.inf if change is None else change * size)
+        if whole:
+            fits = [np.maximum(one - near, 0).sum() <= limit[2] + 1e-9 for one in slots]
+            lists = list(itertools.compress(lists, fits))
+        if not lists:
+            return None
+        credit: dict[Any, float] = {}  # by auxiliary variable
+        logged: dict[Any, float] = {}
+        exposed: dict[Any, list[float]] = {}
+        for t in its:
+            record = records[t]
+            for k in range(1, size + 1):
+                g: Any = oracle.cell(model, record.items, k, theta)
+                g = g if chances is None else (t, g)
+                side = oracle._SIDES[model]
+                if g not in logged:
+                    own = (record.items, k, theta, examined)
+                    logged[g] = side(shown[context], *own) if chances is None else chances[t][k - 1]
+                    exposed[g] = [side({a: 1.0}, *own) for a in lists]
+                earned = record.weight * oracle.at(theta, k) * record.clicks[k - 1]
+                credit[g] = credit.get(g, 0.0) + earned
+        total += _solved(credit, logged, exposed, clip, None if whole else limit)
+    return total / sum(record.weight for record in records)
+
+
+def _solved(
+    credit: dict[Any, float],
+    logged: dict[Any, float],
+    exposed: dict[Any, list[float]],
+    clip: float,
+    limit: tuple[Any, Any, float] | None,
+) -> float:
+    """The program of one context; its best list, if nothing limits a mix, which is then none."""
+    cells = list(credit)
+    lists = len(exposed[cells[0]])
+    if limit is None:
+        return max(
+            sum(
+                credit[g] * (min(exposed[g][a] / logged[g], clip) if exposed[g][a] else 0.0)
+                for g in cells
+            )
+            for a in range(lists)
+        )
+    slots, near, most = limit
+    at, count = slots.reshape(lists, -1).T, near.size  # what each list shows where
+    h = -np.array([exposed[g] for g in cells])
+    c = np.diag([logged[g] for g in cells])
+    none = np.zeros((len(cells), count))
+    moved = np.hstack([at, np.zeros((count, len(cells))), -np.eye(count)])
+    total = np.append(np.zeros(lists + len(cells)), np.ones(count))
+    found = linprog(
+        -np.concatenate([np.zeros(lists), [credit[g] for g in cells], np.zeros(count)]),
+        np.vstack([np.hstack([h, c, none]), moved, total]),
+        np.concatenate([np.zeros(len(cells)), near.ravel(), [min(most, 1e3)]]),
+        np.append(np.ones(lists), np.zeros(len(cells) + count))[None],
+        [1.0],
+        bounds=[(0, None)] * lists + [(0, clip)] * len(cells) + [(0, None)] * count,
+        method="highs",
+        options=_EXACT,
+    )
+    assert found.fun is not None, found.message
+    return -float(found.fun)
