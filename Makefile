@@ -130,7 +130,7 @@ audit: ## Known vulnerabilities of what is locked (asks a public service), and a
 	$(VENV)/bin/uv tool run pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
 reproduce: ## The paper's experiments on a simulated log, drawn into experiments/notes/images
-	$(VENV)/bin/python -m experiments.reproduce -o experiments/notes/images --seed 700
+	$(VENV)/bin/foreclick reproduce -o experiments/notes/images --seed 700
 
 DATA ?= data
 real: ## The estimators on real logs, which lie in DATA

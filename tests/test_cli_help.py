@@ -14,13 +14,14 @@ import foreclick as fc
 from foreclick.cli import commands, main, start  # noqa: F401 - they register commands
 from foreclick.cli.app import COMMANDS, app
 from foreclick.options import OPTIONS
+from foreclick.reproduce import reproduce
 
 HEAVY = ("ibis", "pyarrow", "numpy", "duckdb", "pandas", "scipy")
 SCREEN = 40
 
 
 def test_there_are_few_commands_and_few_options():
-    assert len(COMMANDS) <= 12
+    assert len(COMMANDS) <= 13
     assert sum(len(command.options) for command in COMMANDS.values()) <= 250
 
 
@@ -47,7 +48,8 @@ def test_help_shows_the_defaults_of_the_library(capsys, monkeypatch):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_these_are_the_defaults_of_the_library(name):
-    command, verb = COMMANDS[name], getattr(fc, "evaluate" if name == "gate" else name, dict)
+    command = COMMANDS[name]
+    verb = {"gate": fc.evaluate, "reproduce": reproduce}.get(name, getattr(fc, name, dict))
     parameters = {} if name in ("simulate", "demo") else inspect.signature(verb).parameters
     for option in command.options:
         shown = command.defaults.get(option, OPTIONS[option.rpartition(":")[2]].default)

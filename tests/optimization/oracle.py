@@ -1,4 +1,4 @@
-"""The linear program of the paper, written down as it stands there: dense, and slow."""
+"""The best policy within limits, over all lists of a small context: dense, and slow."""
 
 from __future__ import annotations
 
