@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_help_shows_the_defaults_of_the_library(capsys, monkeypatch):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_these_are_the_defaults_of_the_library(name):
     command = COMMANDS[name]
-    verb = {"gate": fc.evaluate, "reproduce": reproduce}.get(name, getattr(fc, name, dict))
+    verb: Any = {"gate": fc.evaluate, "reproduce": reproduce}.get(name, getattr(fc, name, dict))
     parameters = {} if name in ("simulate", "demo") else inspect.signature(verb).parameters
     for option in command.options:
         shown = command.defaults.get(option, OPTIONS[option.rpartition(":")[2]].default)

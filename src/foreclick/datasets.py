@@ -31,12 +31,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from foreclick.engines import DUCKDB, Engine, Table, default_engine, engine_of
+from foreclick.engines import DUCKDB, Engine, Table, Value, default_engine, engine_of
 from foreclick.engines.files import matches, no_file
 from foreclick.errors import STATEMENT, EngineError, SourceError
 from foreclick.events import from_events
 from foreclick.logs import Log, read_log
-from foreclick.words import number_of
+from foreclick.words import number_of, plural
 
 DAYS = 27
 """Days of the Yandex log; clicks of the three days after them were withheld."""
@@ -71,9 +71,12 @@ _ROWS = "read_csv({files}, header = true, all_varchar = true, filename = true)"
 _PARQUET = "read_parquet({files}, filename = true)"
 
 
-def _fields(word: str) -> str:
+_UNPADDED = "rtrim(line, '\t\r ')"  # slow; the log of 2011 is small
+
+
+def _fields(word: str, line: str = "line") -> str:
     """The fields `f` of the lines that have a word, between tabs."""
-    return f"""(SELECT string_split(rtrim(line, '\t\r '), '\t') AS f FROM {{source}}
+    return f"""(SELECT string_split({line}, '\t') AS f FROM {{source}}
         WHERE contains(line, '\t{word}\t'))"""
 
 
@@ -108,7 +111,7 @@ _RELEVANCE_PREDICTION = Format(
     SELECT row_number() OVER () AS list_id, {_whole("f[1]")} AS session,
         {_whole("f[2]")} AS moment, {_whole("f[4]")} AS query, trim(f[5]) AS region,
         {_each("f[6:]")} AS items
-    FROM {_fields("Q")} AS q""",
+    FROM {_fields("Q", _UNPADDED)} AS q""",
     # The last list before the click, in its session, that has the item.
     f"""
     SELECT list_id, c.item FROM (
@@ -160,6 +163,7 @@ def yandex(
     *,
     queries: Iterable[int] | None = None,
     engine: Any = None,  # noqa: ANN401 - a connection
+    **options: Any,  # noqa: ANN401
 ) -> Log:
     """Read the log of Kaggle's "Personalized Web Search Challenge", which the paper evaluates on.
 
@@ -172,11 +176,12 @@ def yandex(
         path: the file, plain or gzip; see above.
         queries: only the lists of these.
         engine: a connection of DuckDB; by default that of this process.
+        **options: of `from_events`, such as ``unit=None``.
 
     Raises:
         SourceError: the file is not there, or in another format.
     """
-    return _read(_YANDEX, path, engine, queries)
+    return _read(_YANDEX, path, engine, queries, **options)
 
 
 def yandex_counts(path: str | Path, engine: Any = None) -> Table:  # noqa: ANN401 - a connection
@@ -317,8 +322,9 @@ def _read(
     path: str | Path,
     engine: Any,  # noqa: ANN401 - a connection
     contexts: Iterable[int] | None = None,
+    **options: Any,  # noqa: ANN401 - of from_events
 ) -> Log:
-    """The log that a format's two SELECTs make, and a ledger that accounts for every line."""
+    """The log that a format's two SELECTs make; of all contexts, with what became of every line."""
     home, lists, source = _opened(layout, path, engine)
     rest = ""
     if contexts is not None:
@@ -327,28 +333,31 @@ def _read(
         rest = "WHERE list_id IN (SELECT list_id FROM {shown} AS s)"
     with _explained(layout, path):
         shown = home.keep("shown", home.table(f"({lists})"))
-        known = {"source": source, "shown": shown.rows}
-        found = f"(SELECT * FROM ({layout.clicks}) AS c {rest})".format(**known)
-        clicks = home.keep("clicks", home.table(found))
-        lines, rows, clicked = (
-            home.ask(f"SELECT count(*) AS n FROM {of} AS s")["n"][0].as_py()
-            for of in (source, shown.rows, clicks.rows)
-        )
+        found = f"(SELECT * FROM ({layout.clicks}) AS c {rest})"
+        clicks = home.keep("clicks", home.table(found.format(source=source, shown=shown.rows)))
+        rows = _count(shown)
+        lines = _count(home.table(source)) if contexts is None or not rows else 0
     if not rows:
         raise SourceError(
             f"{str(path)!r} holds no list in the format of {layout.name}: "
-            f"{number_of(lines, 'line')} {'was' if lines == 1 else 'were'} read. Check the path "
+            f"{number_of(lines, 'line')} {plural(lines, 'was', 'were')} read. Check the path "
             "and the name of the dataset."
         )
     named: dict[str, Any] = {"items": ("items", "item"), "position": None, "action": None}
-    log = from_events(shown, clicks, **named, **layout.roles)
-    own = rows + clicked * ("{source}" in layout.clicks)  # others have lists and clicks in a line
+    log = from_events(shown, clicks, **(named | {**layout.roles} | options))
+    if contexts is not None:
+        return log
+    own = rows + ("{source}" in layout.clicks and _count(clicks))  # others have both in a line
     facts = {"lines": lines, "lines that are no list and no click of the log": lines - own}
     added = [
         {"fact": fact, "found": found, "done": None, "example": None}
         for fact, found in facts.items()
     ]
     return replace(log, ledger=replace(log.ledger, rows=(*added, *log.ledger.rows)))
+
+
+def _count(table: Table) -> int:
+    return int(table.aggregate({"n": Value("count(*)")})["n"])
 
 
 def _opened(layout: Format, path: str | Path, engine: Any) -> tuple[Engine, str, str]:  # noqa: ANN401

@@ -178,7 +178,7 @@ def _opened(log: Any) -> tuple[Tally, list[str]]:  # noqa: ANN401 - as above
     query, _, _ = _illustrative(counts)
     used = {query, DRIFTING, *_order(counts, RANKS)}
     total = counts.aggregate({"queries": Value("count(*)"), N: Value("CAST(sum(s.n) AS BIGINT)")})
-    counted, _ = local_tally(yandex(log, queries=used, engine=home))
+    counted, _ = local_tally(yandex(log, queries=used, engine=home, unit=None))
     note = (
         f"Of {total['queries']:,} queries with {total[N]:,} records on {DAYS} days, the "
         f"experiments use {len(_order(_counts(counted))):,}."
