@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline shop replay exam examination success accuracy ladder optimize unexplored bench-optimize reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline shop replay exam examination success accuracy ladder optimize unexplored bench-optimize bench-reproduce reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,8 +129,11 @@ audit: ## Known vulnerabilities of what is locked (asks a public service), and a
 	$(VENV)/bin/python .ci/sbom.py requirements.lock sbom.json
 	$(VENV)/bin/uv tool run pip-audit --strict --require-hashes --disable-pip -r requirements.lock
 
+bench-reproduce: ## The paper from a raw file of 20 million lines: CPU time and memory (10 minutes)
+	$(VENV)/bin/python -m benchmarks.reproduce $(ARGS)
+
 reproduce: ## The paper's experiments on a simulated log, drawn into experiments/notes/images
-	$(VENV)/bin/python -m experiments.reproduce -o experiments/notes/images --seed 700
+	$(VENV)/bin/foreclick reproduce -o experiments/notes/images --seed 700
 
 DATA ?= data
 real: ## The estimators on real logs, which lie in DATA

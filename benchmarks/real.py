@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import tempfile
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import foreclick as fc
-from experiments import datasets
+from foreclick import datasets
 from foreclick.estimate.holdout import Protocol
 from foreclick.questions.backtest import Backtest, backtest_by
 from tests.answers import clipped
@@ -32,14 +30,15 @@ SHOWN_AT_LEAST = 100
 
 
 def pyclick(data: Path) -> pa.Table:
-    """PyClick's sample, both halves."""
-    with tempfile.TemporaryDirectory() as folder:
-        parts = []
-        for half in ("trainSample", "testSample"):
-            out = Path(folder, f"{half}.parquet")
-            datasets.convert("pyclick", data / "pyclick_wscd" / half, out)
-            parts.append(pq.read_table(out))
-    return pa.concat_tables(parts)
+    """PyClick's sample, both halves, counted: a column for each position."""
+    halves = (data / "pyclick_wscd" / half for half in ("trainSample", "testSample"))
+    return pa.concat_tables(fc.tally(datasets.pyclick(half)).to_arrow() for half in halves)
+
+
+def of_columns(table: pa.Table, period: str | None = None) -> fc.Log:
+    """The log of such a table."""
+    roles = {"items": "item_*", "clicks": "clicks_*", "count": "n", "period": period}
+    return fc.read_log(table, **roles)
 
 
 def naver(data: Path) -> fc.Log:
@@ -51,9 +50,9 @@ def naver(data: Path) -> fc.Log:
 def one_list_at_a_time(data: Path) -> Backtest:
     """PyClick's sample; a list plays the part of a period."""
     table = pyclick(data)
-    shown = [" ".join(map(str, items)) for items in table["items"].to_pylist()]
-    table = table.append_column("shown", pa.array(shown))
-    log = fc.read_log(table, context="query", period="shown")
+    items = [table[name].to_pylist() for name in table.column_names if name.startswith("item_")]
+    shown = [" ".join(map(str, places)) for places in zip(*items, strict=True)]
+    log = of_columns(table.append_column("shown", pa.array(shown)), "shown")
     protocol = Protocol({}, min_held=SHOWN_AT_LEAST)
     return backtest_by(protocol, log, METRICS, clipped(BY, CLIPS))
 
@@ -92,7 +91,7 @@ def main() -> None:
     data = args.data
     show("PyClick's sample, one list at a time", one_list_at_a_time(data))
     show("Naver, one day at a time", one_day_at_a_time(data))
-    logs = {"pyclick": fc.read_log(pyclick(data), context="query"), "naver": naver(data)}
+    logs = {"pyclick": of_columns(pyclick(data)), "naver": naver(data)}
     for name, log in logs.items():
         curve = fc.examination(log)
         print(f"\n## How much positions are looked at, {name}\n\n{curve}")

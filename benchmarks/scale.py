@@ -1,4 +1,4 @@
-"""What a record costs, from a million of them to the 167 million of the paper: `make bench-scale`.
+"""What a record costs, from a million of them to 167 million: `make bench-scale`.
 
 Every step is a process of its own under DuckDB's memory limit, ours and its twin in hand-written
 SQL in turn; what is compared is seconds of processors. The log is `yandex_like` with 20,000

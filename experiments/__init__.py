@@ -1,1 +1,1 @@
-"""The paper's experiments and readers of public data sets: beside the package, not installed."""
+"""Experiments on public data, and notes on what was measured: beside the package, not installed."""

@@ -28,7 +28,7 @@ import duckdb
 import pyarrow as pa
 
 import foreclick as fc
-from experiments import datasets
+from foreclick import datasets
 
 
 def expedia(path: str, depth: int = 10) -> fc.Log:

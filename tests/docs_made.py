@@ -154,6 +154,7 @@ _REFERENCE = {
     "Inputs": "What functions take: policies, logs, metrics, estimators.",
     "Results": "What functions return.",
     "Events": "How an action finds its list, and readers of the events of well-known trackers.",
+    "Public logs": "`from foreclick import datasets`",
     "Simulated worlds": "`from foreclick import simulate`",
     "Errors": "All errors are children of `ForeclickError`.",
 }
@@ -172,6 +173,8 @@ def reference() -> str:
     names["Events"] = [
         f"foreclick.events.{name}" for name in ("Match", "ubi", "ga4", "snowplow", "algolia")
     ]
+    readers = ("yandex", "relevance_prediction", "pyclick", "trivago", "open_bandit")
+    names["Public logs"] = [f"foreclick.datasets.{name}" for name in readers]
     worlds = (
         "yandex_like",
         "pbm_drift",

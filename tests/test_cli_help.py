@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,14 @@ import foreclick as fc
 from foreclick.cli import commands, main, start  # noqa: F401 - they register commands
 from foreclick.cli.app import COMMANDS, app
 from foreclick.options import OPTIONS
+from foreclick.reproduce import reproduce
 
 HEAVY = ("ibis", "pyarrow", "numpy", "duckdb", "pandas", "scipy")
 SCREEN = 40
 
 
 def test_there_are_few_commands_and_few_options():
-    assert len(COMMANDS) <= 12
+    assert len(COMMANDS) <= 13
     assert sum(len(command.options) for command in COMMANDS.values()) <= 250
 
 
@@ -47,7 +49,8 @@ def test_help_shows_the_defaults_of_the_library(capsys, monkeypatch):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_these_are_the_defaults_of_the_library(name):
-    command, verb = COMMANDS[name], getattr(fc, "evaluate" if name == "gate" else name, dict)
+    command = COMMANDS[name]
+    verb: Any = {"gate": fc.evaluate, "reproduce": reproduce}.get(name, getattr(fc, name, dict))
     parameters = {} if name in ("simulate", "demo") else inspect.signature(verb).parameters
     for option in command.options:
         shown = command.defaults.get(option, OPTIONS[option.rpartition(":")[2]].default)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import foreclick as fc
-from foreclick import events, inference, simulate
+from foreclick import datasets, events, inference, simulate
 from foreclick.results import Result
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +53,7 @@ def interface() -> str:
     lines = ["# Public signatures. UPDATE=1 pytest tests/test_signatures.py rewrites this file."]
     names = {f"foreclick.{name}": getattr(fc, name) for name in fc.__all__}
     names["foreclick.results.Result"] = Result  # what all results can do
-    for room in (fc.errors, events, inference, simulate):
+    for room in (fc.errors, datasets, events, inference, simulate):
         public = getattr(room, "__all__", None) or [n for n in vars(room) if not n.startswith("_")]
         for name in public:
             thing = getattr(room, name)

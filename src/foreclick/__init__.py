@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from foreclick import errors, events, simulate
+    from foreclick import datasets, errors, events, simulate
     from foreclick.estimators import Ladder, Weighted
     from foreclick.events import from_events
     from foreclick.logs import Log, read_log
@@ -54,6 +54,7 @@ __all__ = [
     "check",
     "compare",
     "contexts",
+    "datasets",
     "errors",
     "evaluate",
     "events",
@@ -98,7 +99,7 @@ _NAMES = {
 }
 """The names of each module, which is imported when one of them is first used."""
 
-_MODULES = ("errors", "events", "simulate")
+_MODULES = ("datasets", "errors", "events", "simulate")
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 

@@ -179,8 +179,11 @@ OPTIONS: dict[str, Option] = {
         "of the engine; by default all cores",
     ),
     "tracker": Option(
-        choice("ubi", "ga4", "snowplow", "algolia"),
-        "LOG are its events; of ubi and algolia the searches, then the events",
+        choice(
+            *("ubi", "ga4", "snowplow", "algolia"),
+            *("yandex", "relevance_prediction", "pyclick", "trivago", "open_bandit"),
+        ),
+        "LOG are its events; of ubi and algolia the searches, then the events; or a public log",
     ),
     "depth": Option(whole(1, "the number of positions", optional=True)),
     "half_life": Option(rules.above("a number of days or steps", "30", optional=True)),
@@ -203,6 +206,8 @@ OPTIONS: dict[str, Option] = {
     "records": Option(whole(1, "the number of records"), "how many records"),
     "queries": Option(whole(1, "the number of queries"), "how many queries"),
     "seed": Option(whole(0, "the seed"), "another seed is another world"),
+    "figures": Option(Text("DIRECTORY"), "draw the figures there", flags="--output -o"),
+    "reproduced": Option(whole(1, "the number of records"), "how many records", 9_000_000),
     "candidate_file": Option(
         _FILE, "also write a candidate, a .parquet file, with its true value", flags="--candidate"
     ),

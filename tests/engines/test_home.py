@@ -96,3 +96,10 @@ def test_what_a_process_of_another_container_spills_is_not_removed(containers, t
     containers(1)
     assert [directory.exists() for directory in left] == [False, True]
     assert files.machine()
+
+
+def test_duckdb_draws_no_bar_of_its_own_into_what_is_printed(capfd):
+    home = laptop(threads=1)
+    home.connection.execute("SET progress_bar_time = 1")  # ms
+    home.ask("SELECT sum(hash(a.range, b.range) % 7) AS n FROM range(2000) AS a, range(2000) AS b")
+    assert capfd.readouterr() == ("", "")

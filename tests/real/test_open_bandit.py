@@ -5,13 +5,12 @@ predicted and measured to be within chance. An independent dry run gave the clic
 """
 
 import importlib.util
-import warnings
 from pathlib import Path
 
 import pytest
 
 import foreclick as fc
-from experiments import datasets
+from foreclick import datasets
 
 SPEC = importlib.util.find_spec("obp")
 pytestmark = pytest.mark.skipif(SPEC is None, reason="the package obp is not installed")
@@ -29,9 +28,7 @@ def test_each_arm_predicts_the_other_within_chance(campaign):
     assert SPEC is not None
     assert SPEC.origin is not None
     data = Path(SPEC.origin).parent / "dataset" / "obd"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.errors.ForeclickWarning)
-        log = datasets.open_bandit(data / "*" / campaign / f"{campaign}.csv")
+    log = datasets.open_bandit(data / "*" / campaign / f"{campaign}.csv")
     found = fc.replay(log, variant="policy", control="random", metrics="clicks@1")
     rates = dict(zip(("random", "bts"), MEASURED[campaign], strict=True))
     assert len(found) == 4

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import foreclick as fc
-from experiments import datasets
+from foreclick import datasets
 from tests.real import DATA
 
 SAMPLE = DATA / "pyclick_wscd" / "trainSample"
@@ -18,8 +18,8 @@ pytestmark = [
 ]
 
 
-def test_the_log_is_the_published_one(tmp_path):
-    log = datasets.convert("pyclick", SAMPLE, tmp_path / "log.parquet").log()
+def test_the_log_is_the_published_one():
+    log = datasets.pyclick(SAMPLE)
     assert log.rows == 35_064
     check = {(r["section"], r["fact"]): r["found"] for r in fc.check(log).to_dicts()}
     assert check["size", "records"] == 35_064

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import xml.etree.ElementTree as ET
 
 import pytest
 
 import foreclick as fc
+from foreclick.questions.backtest import Backtest
 from foreclick.questions.compare import Comparison
-from foreclick.rendering.drawing import COLOURS, SERIES, LineChart, RowChart, Scale, Span, interval
+from foreclick.rendering.drawing import (
+    COLOURS,
+    SERIES,
+    Line,
+    LineChart,
+    RowChart,
+    Scale,
+    Span,
+    interval,
+)
 from foreclick.results import Result
 from tests.rendering.samples import (
     backtest,
@@ -49,9 +60,29 @@ class TestBacktest:
         assert chart.levels[0] == (0.05, "level")
         assert [span for (span,) in values(chart)] == pytest.approx([0.3, 0.9, 0.6])
 
-    def test_each_clip_is_a_row(self):
-        chart = rows_of(backtest(clips=(1.0, math.inf), errors={"ip": 0.2}))
-        assert {row.name for row in chart.rows} == {"ip, M = 1", "ip, M = ∞"}
+    def test_several_clips_are_lines_and_rctr_is_dashed(self):
+        rows = backtest(clips=(100.0, 1.0, math.inf)).rows
+        rows = tuple(r for r in rows if r["estimator"] != "rctr" or r["clip"] == math.inf)
+        clips, dcg = Backtest(rows, tuple(rows[0])).plot().parts
+        assert (clips.title, dcg.title) == ("Backtest of clicks@3", "Backtest of dcg@10")
+        assert isinstance(dcg, LineChart)
+        assert list(dcg.places) == ["1", "100", "∞"]
+        lines = {line.name: line for line in dcg.lines}
+        assert list(lines) == ["list", "ip", "rctr", "(chance alone)"]
+        assert list(lines["ip"].ys) == pytest.approx([0.3, 0.1, 0.3])
+        assert list(lines["rctr"].ys) == pytest.approx([0.6] * 3)  # it has no M: flat
+        assert list(lines["(chance alone)"].ys) == [0.05] * 3
+        assert lines["rctr"].look.split()[0] == "dashed"
+        assert "dashed" not in lines["ip"].look
+        svg = Backtest(rows, tuple(rows[0])).plot().svg()
+        assert svg.count("stroke-dasharray") == 2 * (2 + 1)  # steps of the line, and its legend
+
+    def test_errors_of_nothing_have_no_logarithm(self):
+        exact = plot_of(backtest(clips=(1.0, 10.0), errors={"ip": 0.0, "list": 0.3}))
+        assert exact.zero
+        assert not exact.log
+        marks = {mark.y for mark in exact.plot() if mark.kind == "dot"}
+        assert max(marks) == pytest.approx(200 - 24)
 
 
 class TestEvaluation:
@@ -126,6 +157,27 @@ def test_a_notebook_shows_svg_within_its_frame(make):
         assert 0 <= mark.y <= height
     assert "Candidate" not in make().plot().svg()
     assert repr(chart).startswith("<a chart of ")
+
+
+@pytest.mark.parametrize("count", [1, 2, 12, 13, 20, 27, 100])
+def test_at_most_twelve_places_have_their_name_below(count):
+    places = [str(place) for place in range(count)]
+    line = Line("ip", [float(place + 1) for place in range(count)], "one")
+    marks = LineChart("", ("M", "error"), places, [line]).plot()
+    named = [mark for mark in marks if mark.kind == "text" and mark.y == 194]
+    assert [named[0].text, named[-1].text] == [places[0], places[-1]]
+    assert len(named) == count if count <= 12 else 6 < len(named) <= 12
+    gaps = [after.x - before.x for before, after in itertools.pairwise(named)]
+    assert min(gaps, default=1) > max(gaps, default=1) / 2.1
+
+
+def test_a_logarithmic_scale_shows_ratios():
+    line = Line("ip", [0.01, 0.1, 1.0], "one")
+    marks = LineChart("", ("M", "error"), ["1", "2", "3"], [line], log=True).plot()
+    low, middle, high = (mark.y for mark in marks if mark.kind == "dot")
+    assert low - middle == pytest.approx(middle - high)
+    texts = [mark.text for mark in marks if mark.look == "start soft"]
+    assert texts == ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
 
 
 def test_what_is_beyond_the_scale_is_an_arrow():

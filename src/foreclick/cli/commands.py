@@ -212,7 +212,7 @@ def _with_past(options: Options, names: str) -> dict[str, Any]:
 
 @command("LOG… -o FILE", "tracker", READING, LOG, OUTPUT, group="Make files", saves=False)
 def tally(files: list[str], options: Options) -> Result:
-    """Compress logs to one small file; add up tallies; read the events of a tracker.
+    """Compress logs to one small file; add up tallies; read a tracker's events or a public log.
 
     Examples:
       foreclick tally log.parquet --context query --period day --unit user -o tally.parquet
@@ -229,10 +229,12 @@ def tally(files: list[str], options: Options) -> Result:
     else:
         if len(files) != (2 if options.tracker in ("ubi", "algolia") else 1):
             raise SourceError(
-                "ubi and algolia have two tables, searches and events; other trackers have one."
+                "ubi and algolia have two tables, searches and events; others have one."
             )
-        named = given(options, "context period unit segments where")
-        events: Any = fc.events.READERS[options.tracker](*files, **named)
+        public = options.tracker in fc.datasets.READERS  # logs whose columns are known
+        named = {} if public else given(options, "context period unit segments where")
+        readers: Any = fc.datasets.READERS if public else fc.events.READERS
+        events = readers[options.tracker](*files, **named)
         ledger, counted = events.ledger, fc.tally(events)
     report_step(f"Writing {Path(path).name}")
     counted.write_parquet(path)

@@ -78,6 +78,35 @@ def simulate(files: list[str], options: Options) -> Result:
     return Result((row,), tuple(row), tuple(notes))
 
 
+@command(
+    "[RAW]",
+    "figures world records:reproduced seed format quiet debug",
+    group="Start here",
+    saves=False,
+)
+def reproduce(files: list[str], options: Options) -> Result:
+    """The paper's experiments, from Kaggle's log of Yandex.
+
+    RAW is that log as it was fetched, plain or gzip, or a tally of a log of lists of ten. Without
+    it, the log is simulated. With -o, the figures go to a directory.
+
+    Examples:
+      foreclick reproduce train.gz -o figures
+      foreclick reproduce -o figures --seed 700
+    """
+    from foreclick.reproduce import reproduce as experiments
+    from foreclick.simulate import PRESETS
+
+    made = given(options, "records seed")
+    if options.world is not None:
+        made["world"] = PRESETS[options.world]
+    if files and made:
+        raise SourceError(
+            f"{files[0]!r} is a log, and --{next(iter(made))} is of a simulated one: give one."
+        )
+    return experiments(*files, out=options.figures, **made)
+
+
 def _write_shop(options: Options, out: Path) -> Result:
     """Write the log of a shop, three candidates, and the A/B tests that came later."""
     from foreclick.engines import write_rows

@@ -148,7 +148,10 @@ def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckD
         settings["memory_limit"] = memory_limit
     if threads is not None:
         settings["threads"] = threads
-    return DuckDB(duckdb.connect(config=settings), limit=memory_limit)
+    connection = duckdb.connect(config=settings)
+    # Its own bar, after two seconds, would stand in what a command prints.
+    connection.execute("SET enable_progress_bar_print = false")
+    return DuckDB(connection, limit=memory_limit)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ Record = Mapping[str, Any]
 
 _MOST_SEGMENTS = 60
 _FAR = 2.5  # times the smallest error: larger ones are arrows
-_STEADY = "rctr"
+_STEADY, _FLOOR = "rctr", "(chance alone)"
 _LOOKS = {verdicts.BETTER: "good", verdicts.WORSE: "bad", verdicts.UNKNOWN: "open"}
 _NOTHING = "no answer: none of it was ever shown"
 
@@ -128,32 +129,53 @@ def support(result: Support) -> list[RowChart]:
     return charts
 
 
-def backtest(result: Backtest) -> list[RowChart]:
-    """How far each estimator was off."""
-    charts = []
-    for metric, rows in _by_metric(result.rows):
-        ordered = sorted(rows, key=lambda row: (row["estimator"] == _STEADY, row["rmse"]))
-        most = _FAR * min(row["rmse"] for row in rows)
-        levels = [] if rows[0]["floor"] is None else [(rows[0]["floor"], "level")]
-        levels += [
-            (r["rmse"], "thin other")
-            for r in rows
-            if r["estimator"] == _STEADY and r["rmse"] < most
+def backtest(result: Backtest) -> list[RowChart | LineChart]:
+    """How far each estimator was off: a row each, or a line each over several M."""
+    clips = sorted({float(row["clip"]) for row in result.rows if row["clip"] is not None})
+    if len(clips) > 1:
+        return [errors_by_clip(m, rows, clips) for m, rows in _by_metric(result.rows)]
+    return [errors(m, rows) for m, rows in _by_metric(result.rows)]
+
+
+def errors(metric: str, rows: Sequence[Record]) -> RowChart:
+    """The error of each estimator, beside the noise of clicks and "nothing changes"."""
+    ordered = sorted(rows, key=lambda row: (row["estimator"] == _STEADY, row["rmse"]))
+    most = _FAR * min(row["rmse"] for row in rows)
+    levels = [] if rows[0]["floor"] is None else [(rows[0]["floor"], "level")]
+    levels += [
+        (r["rmse"], "thin other") for r in rows if r["estimator"] == _STEADY and r["rmse"] < most
+    ]
+    drawn = []
+    for row in ordered:
+        steady, skill = row["estimator"] == _STEADY, row.get("skill")
+        note = "nothing changes; to be beaten" if steady else MEANINGS.get(row["estimator"], "")
+        cells = [
+            (words("rmse", row["rmse"]), ""),
+            (words("bias", row["bias"]), ""),
+            ("–" if skill is None else words("share", skill) if skill > 0 else "none", ""),
         ]
-        drawn = []
-        for row in ordered:
-            steady, skill = row["estimator"] == _STEADY, row.get("skill")
-            note = "nothing changes; to be beaten" if steady else MEANINGS.get(row["estimator"], "")
-            cells = [
-                (words("rmse", row["rmse"]), ""),
-                (words("bias", row["bias"]), ""),
-                ("–" if skill is None else words("share", skill) if skill > 0 else "none", ""),
-            ]
-            spans = [Span(row["rmse"], look="other" if steady else "one")]
-            drawn.append(Row(_at(row, rows), note, cells, spans))
-        head = ("Estimator", "error (RMSE) per list", "RMSE", "Bias", "Changes predicted")
-        charts.append(RowChart(f"Backtest of {metric}", head, drawn, levels))
-    return charts
+        spans = [Span(row["rmse"], look="other" if steady else "one")]
+        drawn.append(Row(str(row["estimator"]), note, cells, spans))
+    head = ("Estimator", "error (RMSE) per list", "RMSE", "Bias", "Changes predicted")
+    return RowChart(f"Backtest of {metric}", head, drawn, levels)
+
+
+def errors_by_clip(metric: str, rows: Sequence[Record], clips: Sequence[float]) -> LineChart:
+    """The error of each estimator as a function of M, as the paper draws it; flat without an M."""
+    by_name: dict[str, dict[float, float]] = {}
+    for row in rows:
+        by_name.setdefault(str(row["estimator"]), {})[row["clip"]] = row["rmse"]
+    if rows[0]["floor"] is not None:
+        by_name[_FLOOR] = {math.inf: rows[0]["floor"]}
+    looks = {_STEADY: "dashed seven", _FLOOR: "thin other"}
+    looks |= dict(zip((name for name in by_name if name not in looks), SERIES * 2, strict=False))
+    lines = []
+    for name, of in by_name.items():
+        ys = [next(iter(of.values())) if len(of) == 1 else of.get(clip) for clip in clips]
+        lines.append(Line(name, ys, looks[name]))
+    head, places = ("clip M", "error (RMSE)"), [words("clip", clip) for clip in clips]
+    steep = all(y is None or y > 0 for line in lines for y in line.ys)
+    return LineChart(f"Backtest of {metric}", head, places, lines, zero=not steep, log=steep)
 
 
 def replay(result: Replay) -> list[RowChart]:

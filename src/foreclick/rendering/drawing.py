@@ -57,7 +57,9 @@ WIDTH = 860
 ROW = 34  # pixels of a row of dots
 _EDGE = 1.5  # per cent that a scale leaves free on either side
 _LETTERS = 30  # of a name beside a picture
+_TICKS = 12  # names of places below a plot, at most
 _CROWDED = 14  # columns or points; more of them have no number each
+_DECADES = 3  # of a logarithmic scale; of more, only 1, 10, 100 … have their number
 _FAR = 1.5  # how far beyond the first row, in its range, other rows are drawn
 
 
@@ -66,8 +68,8 @@ class Mark(NamedTuple):
 
     Attributes:
         kind: what it is.
-        look: its colour by `COLOURS`, with "span" (thick and pale) or "thin" before it for lines,
-            and how a text is set: "start", "end" or "bold" before it.
+        look: its colour by `COLOURS`, with "span" (thick and pale), "thin" or "dashed" before it
+            for lines, and how a text is set: "start", "end" or "bold" before it.
         x, x2: per cent of the width.
         y, y2: pixels.
         text: what is written; the shape of a dot, if it is not that of its look.
@@ -129,6 +131,18 @@ class Scale:
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
         return [round(i * step, 12) for i in range(first, last + 1)]
+
+    def powers(self) -> list[float]:
+        """Round numbers between both ends, which are logarithms.
+
+        Examples:
+            >>> Scale(-1.5, 0.0).powers()
+            [0.05, 0.1, 0.2, 0.5, 1.0]
+        """
+        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
+        steps = (1, 2, 5) if self.high - self.low < _DECADES else (1,)
+        round_ones = (round(step * 10.0**decade, 12) for decade in decades for step in steps)
+        return [y for y in round_ones if self.holds(math.log10(y))]
 
 
 def tick_text(x: float, *, percent: bool) -> str:
@@ -288,6 +302,7 @@ class LineChart:
         lines: what is drawn; columns show the first alone.
         columns: whether heights are columns, with these numbers above them if they are few.
         zero: whether the scale begins at 0.
+        log: whether the scale is logarithmic; all heights are above 0 then.
     """
 
     title: str
@@ -296,6 +311,7 @@ class LineChart:
     lines: Sequence[Line]
     columns: Sequence[str] | None = None
     zero: bool = False
+    log: bool = False
 
     def legend(self) -> list[tuple[str, str]]:
         """Names and looks, where there are several."""
@@ -305,23 +321,28 @@ class LineChart:
     def plot(self, height: float = 200) -> list[Mark]:
         """What is drawn, within a height."""
         known = [y for line in self.lines for y in (*line.ys, *line.lows, *line.highs)]
+        if self.log:
+            known = [None if y is None else math.log10(y) for y in known]
         scale = Scale.around(known, zero=self.zero or self.columns is not None)
         top, bottom = 14.0, height - 24
 
         def up(y: float) -> float:
-            return bottom - (bottom - top) * (scale(y) - _EDGE) / (100 - 2 * _EDGE)
+            share = scale(math.log10(y) if self.log else y) - _EDGE
+            return bottom - (bottom - top) * share / (100 - 2 * _EDGE)
 
         count = len(self.places)
         xs = [_EDGE + (100 - 2 * _EDGE) * (i + 0.5) / max(count, 1) for i in range(count)]
         marks: list[Mark] = []
+        named, far = self._named()
+        dots = range(count) if count <= _CROWDED else [] if far else named
         if self.columns is None:
             xs = [6 + x * 0.94 for x in xs]  # beside the numbers of the scale
-            for y in scale.ticks():
+            for y in scale.powers() if self.log else scale.ticks():
                 marks.append(Mark("line", "thin grid", 0, up(y), 100, up(y)))
                 text = tick_text(y, percent=False)
                 marks.append(Mark("text", "start soft", 0, up(y) - 3, text=text))
             for line in self.lines:
-                marks += self._line(line, xs, up)
+                marks += self._line(line, xs, up, dots)
         else:
             wide = 0.31 * (100 - 2 * _EDGE) / max(count, 1)
             for x, height_, text in zip(xs, self.lines[0].ys, self.columns, strict=True):
@@ -330,18 +351,26 @@ class LineChart:
                 if count <= _CROWDED:
                     marks.append(Mark("text", "soft", x, y - 5, text=text))
             marks.append(Mark("line", "thin other", 0, bottom, 100, bottom))
-        shown, long = list(range(count)), sum(map(len, self.places)) > 60
-        if count > _CROWDED or long:
-            long = len(self.places[0]) > 5  # which stand at the edges, for there is no third
-            shown = [0, count - 1] if long else sorted({0, (count - 1) // 2, count - 1})
-        for i in shown:
-            side = "start " if long and i == 0 else "end " if long and i == count - 1 else ""
-            at = {"start ": 0.0, "end ": 100.0}.get(side, xs[i])
+        for i in named:
+            side, at = "", xs[i]
+            if far:
+                side, at = ("start ", 0.0) if i == 0 else ("end ", 100.0)
             marks.append(Mark("text", f"{side}soft", at, height - 6, text=self.places[i]))
         return marks
 
+    def _named(self) -> tuple[list[int], bool]:
+        """Which places have their name below, and whether these are long and stand at the edges."""
+        last, letters = len(self.places) - 1, sum(map(len, self.places))
+        far = (last >= _CROWDED or letters > 60) and len(self.places[0]) > 5
+        step = max(last, 1) if far else max(math.ceil(last / (_TICKS - 1)), 1)
+        return [*range(0, last - step // 2, step), last], far
+
     def _line(
-        self, line: Line, xs: Sequence[float], up: Callable[[float], float]
+        self,
+        line: Line,
+        xs: Sequence[float],
+        up: Callable[[float], float],
+        dots: Iterable[int],
     ) -> Iterator[Mark]:
         points = [None if y is None else (x, up(y)) for x, y in zip(xs, line.ys, strict=True)]
         ends = list(zip(xs, line.lows, line.highs, strict=bool(line.lows)))
@@ -351,8 +380,8 @@ class LineChart:
         for one, other in pairwise(points):
             if one and other:
                 yield Mark("line", line.look, *one, *other)
-        if len(points) <= _CROWDED:
-            yield from (Mark("dot", line.look, *point) for point in points if point)
+        if " " not in line.look:  # dashed and thin lines are what others are read against
+            yield from (Mark("dot", line.look, *p) for p in (points[i] for i in dots) if p)
 
     def marks(self) -> tuple[list[Mark], float]:
         """The chart with its title and legend, and its height."""
@@ -363,7 +392,8 @@ class LineChart:
             if x and x + wide > 100:
                 x, y = 0.0, y + 18
             marks.append(Mark("line", look, x, y, x + 3, y))
-            marks.append(Mark("dot", look, x + 1.5, y))
+            if " " not in look:
+                marks.append(Mark("dot", look, x + 1.5, y))
             marks.append(Mark("text", "start ink", x + 3.6, y + 4, text=_cut(name)))
             x += wide
         y += 14 if x else 0

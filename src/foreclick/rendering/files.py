@@ -97,7 +97,7 @@ class Chart:
                     axes.plot(x, mark.y, shape, color=colour, ms=6.5, mec="white", zorder=z)
                 else:
                     wide = 3.0 if "span" in how else 0.75 if "thin" in how else 1.3
-                    dashes = (0, (3, 2)) if look == "level" else "-"
+                    dashes = (0, (3, 2)) if look == "level" or "dashed" in how else "-"
                     pale = 0.55 if "span" in how else 1.0
                     axes.plot([x, x2], [mark.y, mark.y2], lw=wide, color=colour, ls=dashes,
                               alpha=pale, zorder=z, solid_capstyle="round")  # fmt: skip

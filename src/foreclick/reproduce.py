@@ -1,15 +1,12 @@
 """The experiments of the paper's section 6, from a Yandex log or from a world made to resemble it.
 
 Every experiment is one backtest. The table says by how much `ip` errs less than `list` and `rctr`,
-at least, for any M ≥ 100, as the paper words its results, beside the paper's own number.
-
-    python -m experiments.reproduce -o figures
-    python -m experiments.reproduce train.parquet    # as `experiments.datasets` converts it
+at least, for any M ≥ 100, as the paper words its results, beside the paper's own number where the
+log is the paper's.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,27 +14,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from foreclick import simulate
-from foreclick.engines import DUCKDB
+from foreclick.datasets import DAYS, yandex, yandex_counts
+from foreclick.engines import DUCKDB, Table, Value, laptop
 from foreclick.engines.files import whole_file
 from foreclick.errors import BacktestError
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
+from foreclick.progress import report_step, working
 from foreclick.questions.backtest import Backtest, backtest
 from foreclick.rendering.drawing import SERIES, Line, LineChart
 from foreclick.rendering.files import Chart
 from foreclick.results import Result, format_value
 from foreclick.simulate.simulation import attractions, preset, preset_dbn
-from foreclick.tallies import Tally, is_tally, read_tally, tally
-from tests.answers import clipped
+from foreclick.tallies import Tally, is_tally, local_tally, read_tally, tally
 
-ESTIMATORS = ("list", "ip", "item", Weighted("pbm", examination="1/k"), "rctr")
 METRICS = ("clicks@2", "clicks@3", "dcg@10")
 POSITIONS = 10
 """The length of the paper's lists."""
 
 CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
+ESTIMATORS: list[str | Weighted] = [
+    *(Weighted(name, CLIPS) for name in ("list", "ip", "item")),
+    Weighted("pbm", CLIPS, examination="1/k"),
+    "rctr",
+]
 LARGE = 100
 """The paper states its results for any M from here on."""
 
@@ -48,6 +51,12 @@ LARGE_FOR_ONE = {"clicks@2": 40, "clicks@3": 30, "dcg@10": 100}
 ILLUSTRATIVE, ITS_RECORDS = 11655238, 3553
 DRIFTING = 20100007
 """The queries that the paper shows."""
+
+RANKS = 1000
+"""How many of the most frequent queries it uses."""
+
+_NEARLY = 0.01  # a share of records that a reader of the same log may count otherwise
+_MEMORY = "1GB"  # of DuckDB, while it reads the lines of a log
 
 ONE = "illustrative query"
 FREQUENT = "100 most frequent queries"
@@ -68,12 +77,12 @@ PAPER = {
     (FREQUENT, "dcg@10", "list"): 0.8196,
     (FREQUENT, "dcg@10", "rctr"): 0.1065,
 }
-"""By how much `ip` errs less, at least, in print."""
+"""By how much `ip` errs less, at least, in print; of the illustrative query, the worst of three."""
 
 
 @dataclass(frozen=True, repr=False)
 class Reproduction(Result):
-    """By how much `ip` errs less than `list` and `rctr`, beside the paper's number.
+    """By how much `ip` errs less than `list` and `rctr`, and by how much it did in the paper.
 
     | column | meaning |
     |---|---|
@@ -81,7 +90,7 @@ class Reproduction(Result):
     | contexts | how many queries it rests on |
     | rmse, floor | the error of `ip` at M = ∞, and what the click noise alone would leave of it |
     | cut | 1 − RMSE of ip / RMSE of the other, the smallest over M ≥ 100 |
-    | paper | the same in print; None where the paper gives no number |
+    | paper | the same in print, if the log is the paper's; None where it gives no number |
 
     Of the illustrative query the paper words it otherwise, and so does `cut`: the smallest over ip,
     item and pbm, from M = 40 (clicks@2), 30 (clicks@3) and 100 (dcg@10) on.
@@ -96,56 +105,56 @@ class Reproduction(Result):
 
 
 def reproduce(
-    log: Any = None,  # noqa: ANN401 - a Log, a Tally, or nothing
+    log: Any = None,  # noqa: ANN401 - a path, a Log, a Tally, or nothing
     *,
     out: str | Path | None = None,
     records: int = 9_000_000,
     seed: int = 500,
     world: Callable[..., simulate.Simulation] = simulate.yandex_like,
-    engine: Any = None,  # noqa: ANN401 - an Ibis connection
-    progress: Callable[[str], None] = lambda _: None,
 ) -> Reproduction:
-    """Every figure and headline number of the paper's section 6.
+    """Figures 1 to 5 of the paper, and the percentages that it states for large M.
 
     An experiment for which the log has too few queries is left out, and a note says so.
 
     Args:
-        log: the Yandex log, as `experiments.datasets.yandex` reads it, or its tally. Without it, a
-            simulated one.
+        log: the path of the Yandex log as Kaggle has it, which `datasets.yandex` reads, or of a
+            tally; or such a log. Without it, a simulated one.
         out: a directory for the figures; none are drawn without it.
         records: how many records are simulated.
         seed: of the simulation.
         world: the simulation, a function of `records` and `seed`.
-        engine: where the simulated log is counted; by default DuckDB in this process.
-        progress: told what is being done.
 
     Raises:
         BacktestError: the log has no periods, or lists of fewer than ten items.
+        SourceError: there is no such file, or it is in another format.
     """
     folder = None if out is None else Path(out)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)  # before the work, not after
-    one: dict[str, Any]
-    if log is None:
-        progress(f"Simulating {records:,} records")
-        counted = _ten_positions(_simulated(world(records=records, seed=seed), seed, engine))
-        one = {"source": _simulated(illustrative_query(seed=seed), seed, engine)}
-        notes = [_made_up(world, records, seed)]
-    else:
-        progress("Reading the log")
-        counted = _ten_positions(tally(log))
-        query, notes = _illustrative(counted)
-        rank = _order(counted).index(query) + 1
-        one = {"source": counted, "ranks": (rank, rank)}
-    found, failures = _experiments(counted, one, progress)
-    rows = [row for name, result in found.items() for row in _rows(name, result)]
-    notes += failures
-    notes += [f"{name}: {note}" for name, result in found.items() for note in result.notes]
-    figures: tuple[Path, ...] = ()
-    if folder is not None:
-        progress("Drawing the figures")
-        figures = _figures(counted, found, folder)
-        notes.append(f"Drawn in {folder}: {', '.join(file.name for file in figures)}.")
+    with working():
+        one: dict[str, Any]
+        if log is None:
+            report_step(f"Simulating {records:,} records")
+            counted = _ten_positions(_simulated(world(records=records, seed=seed), seed))
+            one = {"source": _simulated(illustrative_query(seed=seed), seed)}
+            notes, known = [_made_up(world, records, seed)], False
+        else:
+            report_step("Reading the log")
+            counted, notes = _opened(log)
+            counted = _ten_positions(counted)
+            query, known, others = _illustrative(_counts(counted))
+            notes += others
+            rank = _order(_counts(counted)).index(query) + 1
+            one = {"source": counted, "ranks": (rank, rank)}
+        found, failures = _experiments(counted, one)
+        rows = [row for name, result in found.items() for row in _rows(name, result, known=known)]
+        notes += failures
+        notes += [f"{name}: {note}" for name, result in found.items() for note in result.notes]
+        figures: tuple[Path, ...] = ()
+        if folder is not None:
+            report_step("Drawing the figures")
+            figures = _figures(counted, found, folder)
+            notes.append(f"Drawn in {folder}: {', '.join(file.name for file in figures)}.")
     return Reproduction(
         tuple(rows),
         tuple(rows[0]),
@@ -154,6 +163,27 @@ def reproduce(
         backtests=found,
         figures=figures,
     )
+
+
+def _opened(log: Any) -> tuple[Tally, list[str]]:  # noqa: ANN401 - as above
+    """The tally of a log; of Kaggle's lines, that of the queries that the experiments use."""
+    if not isinstance(log, str | Path):
+        return local_tally(log)
+    if is_tally(str(log)):
+        return read_tally(log), []
+    home = laptop(_MEMORY)
+    counts = yandex_counts(log, home).made(
+        {CONTEXT: Value("s.query"), N: Value("CAST(s.n AS DOUBLE)", pa.float64())}
+    )
+    query, _, _ = _illustrative(counts)
+    used = {query, DRIFTING, *_order(counts, RANKS)}
+    total = counts.aggregate({"queries": Value("count(*)"), N: Value("CAST(sum(s.n) AS BIGINT)")})
+    counted, _ = local_tally(yandex(log, queries=used, engine=home, unit=None))
+    note = (
+        f"Of {total['queries']:,} queries with {total[N]:,} records on {DAYS} days, the "
+        f"experiments use {len(_order(_counts(counted))):,}."
+    )
+    return counted, [note]
 
 
 def _ten_positions(counted: Tally) -> Tally:
@@ -165,23 +195,21 @@ def _ten_positions(counted: Tally) -> Tally:
     return counted
 
 
-def _experiments(
-    counted: Tally, one: dict[str, Any], progress: Callable[[str], None]
-) -> tuple[dict[str, Backtest], list[str]]:
+def _experiments(counted: Tally, one: dict[str, Any]) -> tuple[dict[str, Backtest], list[str]]:
     """The experiments that the log can give, and what is to be said of the others."""
     plan: dict[str, dict[str, Any]] = {
         ONE: {"metrics": METRICS, **one},
         FREQUENT: {"metrics": METRICS, "source": counted, "ranks": 100},
-        LESS_FREQUENT: {"metrics": METRICS, "source": counted, "ranks": (101, 1000)},
+        LESS_FREQUENT: {"metrics": METRICS, "source": counted, "ranks": (101, RANKS)},
         ALL_POSITIONS: {"metrics": "clicks@10", "source": counted, "ranks": 100},
     }
     found: dict[str, Backtest] = {}
     failures: dict[str, BacktestError] = {}
     for name, options in plan.items():
-        progress(f"Predicting: {name}")
+        report_step(f"Predicting: {name}")
         log = options.pop("source")
         try:
-            found[name] = backtest(log, estimators=clipped(ESTIMATORS, CLIPS), **options)
+            found[name] = backtest(log, estimators=ESTIMATORS, **options)
         except BacktestError as error:
             failures[name] = error
     if FREQUENT not in found:  # then it is not a matter of too few queries
@@ -189,9 +217,9 @@ def _experiments(
     return found, [f"{name}: left out, because {error}" for name, error in failures.items()]
 
 
-def _simulated(simulation: simulate.Simulation, seed: int, engine: Any) -> Tally:  # noqa: ANN401
+def _simulated(simulation: simulate.Simulation, seed: int) -> Tally:
     sample = simulation.sample(seed=seed)
-    return tally(read_log(sample, context="query", period="day", engine=engine))
+    return tally(read_log(sample, context="query", period="day"))
 
 
 def _made_up(world: Callable[..., simulate.Simulation], records: int, seed: int) -> str:
@@ -203,8 +231,10 @@ def _made_up(world: Callable[..., simulate.Simulation], records: int, seed: int)
     )
 
 
-def _rows(name: str, result: Backtest) -> list[dict[str, Any]]:
+def _rows(name: str, result: Backtest, *, known: bool) -> list[dict[str, Any]]:
     found = {(r["estimator"], r["metric"], r["clip"]): r for r in result}
+    for row in [row for row in result if row["estimator"] == "rctr"]:  # it has no M
+        found |= {("rctr", row["metric"], clip): row for clip in CLIPS}
     rows = []
     for metric in dict.fromkeys(result["metric"]):
         ours, least = (STRUCTURED, LARGE_FOR_ONE[metric]) if name == ONE else (("ip",), LARGE)
@@ -226,7 +256,7 @@ def _rows(name: str, result: Backtest) -> list[dict[str, Any]]:
                     "against": other,
                     **{column: best[column] for column in ("contexts", "rmse", "floor")},
                     "cut": min(cuts),
-                    "paper": PAPER.get((name, metric, other)),
+                    **({"paper": PAPER.get((name, metric, other))} if known else {}),
                 }
             )
     return rows
@@ -239,18 +269,17 @@ def _cut(mine: float, theirs: float) -> float:
     return 1 - mine / theirs
 
 
-def _records(counted: Tally) -> str:
-    """How many records each query has, as a SELECT."""
-    return (
-        f"SELECT {CONTEXT}, CAST(sum({N}) AS DOUBLE) AS {N} "
-        f"FROM {counted.stored.rows} AS s GROUP BY {CONTEXT}"
-    )
+def _counts(counted: Tally) -> Table:
+    """How many records each query has."""
+    real = {N: Value(f"CAST(s.{N} AS DOUBLE)", pa.float64())}
+    return counted.stored.made(counted.stored.own([CONTEXT]) | real).added([CONTEXT], N)
 
 
-def _order(counted: Tally) -> list[Any]:
-    """All queries, from the most frequent on, as `backtest` ranks them."""
-    order = f"SELECT * FROM ({_records(counted)}) ORDER BY {N} DESC, {CONTEXT}"
-    return list(counted.engine.ask(order).to_pydict()[CONTEXT])
+def _order(counts: Table, most: int | None = None) -> list[Any]:
+    """Queries from the most frequent on, as `backtest` ranks them."""
+    limit = "" if most is None else f"LIMIT {most}"
+    order = f"{counts.sql} ORDER BY {N} DESC, {CONTEXT} {limit}"
+    return list(counts.engine.ask(order)[CONTEXT].to_pylist())
 
 
 def _named(query: object) -> str:
@@ -275,19 +304,21 @@ def illustrative_query(records: int = 3553, seed: int = 0) -> simulate.Simulatio
     return preset(preset_dbn(*attractions(1, seed, pool)), few, records)
 
 
-def _illustrative(counted: Tally) -> tuple[Any, list[str]]:
-    """The paper's query if the log has it, or else the one with most nearly as many records."""
-    counts, ask = _records(counted), counted.engine.ask
-    exact = ask(f"SELECT * FROM ({counts}) WHERE {_named(ILLUSTRATIVE)} LIMIT 1").to_pylist()
+def _illustrative(counts: Table) -> tuple[Any, bool, list[str]]:
+    """The paper's query if the log has it, or else the one with most nearly as many records.
+
+    Also whether the log is the paper's, which has it as often; and a note.
+    """
+    exact = counts.where(f"{_named(ILLUSTRATIVE)} LIMIT 1").to_pylist()
     if exact:
-        return exact[0][CONTEXT], []
-    order = f"ORDER BY abs({N} - {ITS_RECORDS}), {CONTEXT}"
-    nearest = ask(f"SELECT * FROM ({counts}) {order} LIMIT 1").to_pylist()[0]
+        return exact[0][CONTEXT], abs(exact[0][N] - ITS_RECORDS) < _NEARLY * ITS_RECORDS, []
+    order = f"{counts.sql} ORDER BY abs({N} - {ITS_RECORDS}), {CONTEXT} LIMIT 1"
+    (nearest,) = counts.query(order).to_pylist()
     note = (
         f"{ONE}: the log has no query {ILLUSTRATIVE}; in its place stands {nearest[CONTEXT]}, with "
         f"{nearest[N]:,.0f} records ({ITS_RECORDS:,} in the paper)."
     )
-    return nearest[CONTEXT], [note]
+    return nearest[CONTEXT], False, [note]
 
 
 def _figures(counted: Tally, found: dict[str, Backtest], out: Path) -> tuple[Path, ...]:
@@ -316,8 +347,8 @@ def _drift(counted: Tally) -> tuple[Any, list[Any], list[float], list[float]]:
     what stands there; the latter do not.
     """
     rows, ask = counted.table.rows, counted.engine.ask
-    often = f"SELECT {CONTEXT} FROM ({_records(counted)}) ORDER BY {N} DESC, {CONTEXT} LIMIT 100"
-    chosen = f"{CONTEXT} IN ({often})"
+    often = ", ".join(DUCKDB.literal(str(query)) for query in _order(_counts(counted), 100))
+    chosen = f"CAST({CONTEXT} AS VARCHAR) IN ({often})"
     if ask(f"SELECT 1 FROM {rows} AS s WHERE {_named(DRIFTING)} LIMIT 1").num_rows:
         chosen = _named(DRIFTING)
     clicks = [f"coalesce({c}, 0)" for c in counted.shape.reward("clicks")]
@@ -336,24 +367,3 @@ def _drift(counted: Tally) -> tuple[Any, list[Any], list[float], list[float]]:
     query = max(queries, key=lambda q: np.ptp(rates(q, "first")) - np.ptp(rates(q, "every")))
     days = [day[PERIOD] for day in queries[query]]
     return query, days, rates(query, "first"), rates(query, "every")
-
-
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("log", nargs="?", help="a log with query and day, or a tally")
-    parser.add_argument("-o", "--out", help="a directory for the figures")
-    parser.add_argument("--world", choices=("yandex-like", "pbm-drift"), default="yandex-like")
-    parser.add_argument("--records", type=int, default=9_000_000)
-    parser.add_argument("--seed", type=int, default=500)
-    args = parser.parse_args()
-    log: Any = None
-    if args.log is not None:
-        path = args.log
-        log = read_tally(path) if is_tally(path) else read_log(path, context="query", period="day")
-    world = simulate.PRESETS[args.world]
-    print(reproduce(log, out=args.out, records=args.records, seed=args.seed, world=world))
-
-
-if __name__ == "__main__":
-    main()
