@@ -22,7 +22,7 @@ from foreclick.learn.words import Alike
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from tests.answers import close
-from tests.drawn import drawn, lists_table, log_table
+from tests.drawn import drawn, half_new, lists_table, log_table
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Record, clicks_at, dcg_at
 
@@ -170,3 +170,16 @@ def test_records_that_nobody_counted_are_not_none_of_them():
     alone = fc.evaluate(log, candidate, confidence=None, **options | {"estimators": ["ladder"]})
     assert alone["ess"] == [None]
     assert "ess" not in alone.shown
+
+
+def test_a_log_of_few_large_contexts_is_learnt_from_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sample of one context in twenty had none of a log with ten."""
+    case = drawn(3, records=2_000, contexts=10, periods=6)
+    candidate = fc.Lists(lists_table(half_new(case)))
+    whole = fc.evaluate(case.log, candidate, metrics="clicks@3", estimators="ladder").to_dicts()
+    monkeypatch.setattr("foreclick.estimate.fitting.MOST_SLOTS", 100)
+    monkeypatch.setattr("foreclick.estimate.fitting.ENOUGH_SLOTS", 100)
+    again = fc.evaluate(case.log, candidate, metrics="clicks@3", estimators="ladder")
+    assert again.to_dicts() == whole

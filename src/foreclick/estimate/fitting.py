@@ -65,6 +65,9 @@ MOST_SLOTS = 6_000_000
 ENOUGH_SLOTS = 600_000
 """The same of strengths and of κ, which need not be known as well."""
 
+LEAST_CONTEXTS = 30
+"""Contexts that a sample has on average at least: few large ones would leave it empty by chance."""
+
 STEP = 0.02
 """By which share κ is moved to see what that does."""
 
@@ -283,8 +286,9 @@ def _of_production(
         periods: of the log, if it has some.
     """
     days: set[int] = set()
-    k, size, value, square = 0, 0.0, 0.0, 0.0
+    k, size, value, square, contexts = 0, 0.0, 0.0, 0.0, 0
     for batch in batches:
+        contexts += int((batch.context_n > 0).sum())
         # Slots of lists, each in each period; whatever else tells rows apart does not matter.
         size += float(np.minimum(batch.list_n, len(periods or (1,))).sum() * batch.depth)
         earned = batch.reward(reward)
@@ -294,6 +298,10 @@ def _of_production(
         if periods is not None:
             days |= set(np.unique(batch.clusters["period"]).tolist())
     unit = square / value if value > 0 else 1.0
+    shares = [
+        max(slots / max(size, 1.0), LEAST_CONTEXTS / max(contexts, 1))
+        for slots in (MOST_SLOTS, ENOUGH_SLOTS)
+    ]
     p: Floats = np.arange(1.0, k + 1) ** -0.7
     if ladder.examination is not None:
         p = np.array(ClickModel(ladder.name, (), ladder.examination).examined(k))
@@ -308,8 +316,8 @@ def _of_production(
         np.zeros(3 + k),
         strong,
         dated=len(days) >= ENOUGH_DAYS,
-        share=MOST_SLOTS / max(size, 1.0),
-        few=ENOUGH_SLOTS / max(size, 1.0),
+        share=shares[0],
+        few=shares[1],
     )
     parts, few = _parts(batches, prior), _parts(batches, prior, prior.few)
     clicks = sum(part.clicks.sum() for part in parts)

@@ -443,7 +443,7 @@ def _is_listed(source: object, *columns: str | None) -> bool:
         return False
     if not all(isinstance(items, list | tuple | np.ndarray) for items in source.values()):
         return False
-    kinds = {type(item) for items in source.values() for item in items}
+    kinds = {type(item) for items in source.values() for item in items if item is not None}
     return any(all(issubclass(kind, one) for kind in kinds) for one in (str, int, np.integer))
 
 
