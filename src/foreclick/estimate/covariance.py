@@ -313,7 +313,7 @@ class Covariance:
         shared = errors[s, :, column - int(self._starts[g])] / n
         shift, se = self.own_clicks(s, column)
         apart = math.sqrt(max(shift**2 - (DISTINCT * se) ** 2, 0.0))
-        return np.append(shared, math.copysign(apart, shift))
+        return np.append(shared, math.copysign(apart, shift)) if apart else shared
 
     def own_clicks(self, s: int, column: int) -> tuple[float, float]:
         """How far a part's own clicks put a column off from rates that all parts share, and its se.

@@ -440,10 +440,12 @@ def solved(
         iterations += 1
         step = np.zeros(f + k - 1)
         step[free] = np.linalg.solve(jacobian[np.ix_(free, free)], score[free])
+        longest = float(np.abs(step).max(initial=0))
+        moved, last = theta.moved(step * min(1.0, _LONGEST / max(longest, 1e-300))), score
+        # What it moved: an intercept at its bound stays there, and moves no rate.
+        step = np.append(moved.beta - theta.beta, np.log(moved.p[1:] / theta.p[1:]))
         size = float(np.abs(step).max(initial=0))
-        step *= min(1.0, _LONGEST / max(size, 1e-300))
-        theta, last = theta.moved(step), score
-        score = score_at(theta)
+        theta, score = moved, score_at(moved)
         if iterations > _PATIENCE:  # Broyden (1965): what the step has shown of the slope
             missed = last - score - jacobian @ step
             jacobian = jacobian + np.outer(missed, step) / max(float(step @ step), 1e-300)
