@@ -27,7 +27,7 @@ def test_work_is_done_in_order_in_one_process_or_two():
     parts = [np.arange(i) for i in range(9)]
     assert list(pooled(np.sum, iter(parts))) == list(pooled(np.sum, iter(parts), workers=2))
     assert list(pooled(lambda part: part + 1, [1, 2, 3])) == [2, 3, 4]
-    with pytest.raises(EngineError, match=r"workers=2: .* in a module rather than as a lambda"):
+    with pytest.raises(EngineError, match=r"workers=2: .* in a module rather than in the script"):
         list(pooled(lambda part: part + 1, [1, 2, 3], workers=2))
 
 
