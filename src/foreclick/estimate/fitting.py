@@ -36,9 +36,12 @@ from foreclick.learn.above import (
     row_slots,
     upper_strengths,
 )
+from foreclick.learn.allowances import (
+    COEFFICIENT_PRECISION,
+    EXAMINATION_CHANGE_SD,
+    INTERCEPT_PRECISION,
+)
 from foreclick.learn.prior import (
-    LEAST_KNOWN,
-    RIDGE,
     ROUNDS,
     Earlier,
     FitReport,
@@ -67,9 +70,6 @@ ENOUGH_SLOTS = 600_000
 
 STEP = 0.02
 """By which share κ is moved to see what that does."""
-
-CHANGED = 0.1
-"""By how much, of itself, examination may have been another one in earlier records."""
 
 MOST_ROUNDS, SETTLED = 30, 0.2
 """Coefficients and strengths are learnt in turn, until strengths move by less than 20 %: in two to
@@ -223,7 +223,7 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     table = pa.concat_tables(pieces)
     mean = pc.mean(table[N])
     rates = PolicyTable(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
-    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / (variance + CHANGED**2))
+    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / (variance + EXAMINATION_CHANGE_SD**2))
 
 
 def known_part(batch: Batch, known: Bools) -> Batch:
@@ -376,7 +376,11 @@ def _bare(
         x = np.column_stack([np.ones(len(own)), own])
         of_part.append((x, part.clicks, part.rates(theta).exposure))
     coefficients = np.array([theta.beta[0], 0.0, 0.0])
-    known, size, iterations = np.array([LEAST_KNOWN, RIDGE, RIDGE]), np.inf, 0
+    known, size, iterations = (
+        np.array([INTERCEPT_PRECISION, *(2 * [COEFFICIENT_PRECISION])]),
+        np.inf,
+        0,
+    )
     while iterations < ROUNDS and not size < _CLOSE:
         iterations += 1
         score, slope = -known * coefficients, np.diag(known)

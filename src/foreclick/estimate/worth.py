@@ -35,16 +35,11 @@ from foreclick.estimate.ladder import (
     rates_of,
 )
 from foreclick.learn.above import STRENGTHS
+from foreclick.learn.allowances import CLICK_VALUE_SHRINKAGE_ERROR, CLICK_VALUE_SLOPE_SD
 from foreclick.learn.prior import Prior
 from foreclick.learn.shrinkage import GAIN, least, leverage_factor
 from foreclick.learn.worth import Worth, clicked, learn_worth, mean_and_noise
 from foreclick.metrics import CLICKS
-
-SHRUNK = 0.2
-"""How far what a change owes to the expected worth of clicks may be off: it comes out too small."""
-
-SLOPE = 0.1
-"""The standard deviation of δ over logs: a click is worth nearly the same at all positions."""
 
 _STEPS, _CLOSE = 20, 1e-9
 
@@ -132,7 +127,7 @@ def _by_position(worth: Worth, clicks: Sequence[_Clicks]) -> tuple[float, float]
 
     By clicks on the same pair at different positions: what other pairs earn says nothing of it.
     """
-    slope, known = 0.0, worth.noise / SLOPE**2
+    slope, known = 0.0, worth.noise / CLICK_VALUE_SLOPE_SD**2
     for _ in range(_STEPS):
         score, bend = -slope * known, known
         for at in clicks:
@@ -222,7 +217,10 @@ class SlotWorths:
         error, moves = worth.errors(pairs, self.by_pair * pairs.w)
         loose, moves = [Loose(owner, error)], moves[:, : batch.pair_count]
         expected = pairs.prior_share * (worth.theta.t * worth.level / worth.due)[pairs.item]
-        shared = [SHRUNK * group_sums(owner, self.by_pair * ((pairs.w - 1) * expected), count)]
+        shared = [
+            CLICK_VALUE_SHRINKAGE_ERROR
+            * group_sums(owner, self.by_pair * ((pairs.w - 1) * expected), count)
+        ]
         for j in reversed(range(len(self.rungs))):
             rung, taken, path = self.rungs[j], self.used[j], self.paths[j]
             where = self.slots.context, owner[pair_of(self.rungs[j:])]
