@@ -12,7 +12,7 @@ from foreclick.learn import allowances
 SOURCES = Path(allowances.__file__).parents[1]
 BODY = ast.parse(Path(allowances.__file__).read_text(encoding="utf-8")).body
 PARAGRAPHS = {
-    node.targets[0].id: after.value.value
+    ast.unparse(node.targets[0]): ast.unparse(after)
     for node, after in pairwise(BODY)
     if isinstance(node, ast.Assign) and isinstance(after, ast.Expr)
 }

@@ -56,6 +56,7 @@ from foreclick.batches.arrays import numbered
 from foreclick.engines import BUCKETS
 from foreclick.estimate.cells import CellEntries, cell_entries, group_sums
 from foreclick.estimate.columns import Totals, along
+from foreclick.estimate.sources import KINDS, SEGMENT, SharedErrors
 from foreclick.estimate.weighted import WeighedCells
 from foreclick.learn.allowances import (
     NEWEY_WEST_LAGS,
@@ -156,6 +157,20 @@ class Covariance:
         if not rows:
             return "record", float(self.totals.get(("all", "records"), s))
         return rows[0][0], float(len(rows[0][1]))
+
+    def of_clusters(self, s: int, design: Floats) -> dict[str, float]:
+        """The variance of a question, shape (columns,), that each kind of cluster shows.
+
+        What two kinds have in common is in both.
+        """
+        rows, covariance = self._rows(s)
+        if covariance is not None:
+            return {"record": float(design @ covariance @ design)}
+        return {
+            kind: float(_outer((each @ design)[:, None])[0, 0])
+            for kind, each in rows
+            if kind != BOTH
+        }
 
     def shown(self, s: int, design: Floats) -> Floats:
         """Shape (Q, Q): the covariance of Q questions, Jacobians (Q, columns), that records show.
@@ -300,20 +315,29 @@ class Covariance:
         """Shape (S,): of the parts, and of the whole."""
         return np.asarray(self.totals.sums["all", "records"])
 
-    def off_by(self, s: int, column: int) -> Floats:
-        """Shape (D,): how far errors that contexts share put a column off.
-
-        In a part of the answer the last is that of rates which all parts share.
-        """
+    def of_prior(self, s: int, column: int) -> float:
+        """The part of `of_shrinkage` that coefficients have from what was known beforehand."""
         g = self._group(column)[0]
-        errors = self.totals.sums.get((g, "off by"))
-        if errors is None:
-            return np.zeros(1)
-        n = float(self.totals.get(("all", "records"), s))
-        shared = errors[s, :, column - int(self._starts[g])] / n
+        known = self.totals.sums.get((g, "known"))
+        if known is None:
+            return 0.0
+        slope = self.totals.sums[g, "slope"][s][:, column - int(self._starts[g])]
+        return float(slope @ known @ slope) / float(self.totals.get(("all", "records"), s)) ** 2
+
+    def off_by(self, s: int, column: int) -> SharedErrors:
+        """How far errors that contexts share put a column off; of a part, rates that all share."""
+        g = self._group(column)[0]
+        n, at = float(self.totals.get(("all", "records"), s)), column - int(self._starts[g])
+        errors = {
+            source: self.totals.sums[g, "off by", source][s, :, at] / n
+            for source in KINDS
+            if (g, "off by", source) in self.totals.sums
+        }
         shift, se = self.own_clicks(s, column)
-        apart = math.sqrt(max(shift**2 - (SEGMENT_TOLERANCE * se) ** 2, 0.0))
-        return np.append(shared, math.copysign(apart, shift))
+        if shift:
+            apart = math.sqrt(max(shift**2 - (SEGMENT_TOLERANCE * se) ** 2, 0.0))
+            errors[SEGMENT] = np.array([math.copysign(apart, shift)])
+        return SharedErrors(errors)
 
     def own_clicks(self, s: int, column: int) -> tuple[float, float]:
         """How far a part's own clicks put a column off from rates that all parts share, and its se.

@@ -28,6 +28,7 @@ from foreclick.batches import (
     ratio,
     sums,
 )
+from foreclick.estimate import sources as source
 from foreclick.estimate.cells import group_sums, row_credit
 from foreclick.estimate.columns import Loose, Scored, View
 from foreclick.estimate.ladder import (
@@ -281,7 +282,7 @@ class _Scoring:
             "covered": np.where(self.fresh, 0.0, h),
             "borrowed": np.where(self.fresh, earned, 0.0) * fit.unit,
             "further": earned * more * fit.unit,
-            "rungs": np.stack([h * source for source in sources]),
+            "rungs": np.stack([h * share for share in sources]),
         }
         by_context = {name: group_sums(slots.context, each, count) for name, each in facts.items()}
         self.difference = group_sums(slots.context, earned, count)
@@ -355,7 +356,8 @@ class _Scoring:
             here = np.flatnonzero(examined.position == place)
             slope[words + place - 1] = self._sums(examined.context[here], examined.moves[:, here])
         scored.slope = slope * fit.unit
-        scored.shared = self._shared(slope, examined) * fit.unit
+        for name, error in self._shared(slope, examined).items():
+            scored.shared[name] = error[None] * fit.unit
         for loose in scored.loose:
             loose.error[:width] *= fit.unit
         scored.psi = self._influence(part, taken, factor)
@@ -436,11 +438,8 @@ class _Scoring:
             stops[path.cell], stops[:size] = own, logged[self.cells.one]
         return _Examined(moves, where, position, stops)
 
-    def _shared(self, slope: Floats, examined: _Examined) -> Floats:
-        """Shape (D, E, X or 1): errors that contexts share, and no score knows of.
-
-        The form of the prior, the factor of what was never shown, its depth, and κ.
-        """
+    def _shared(self, slope: Floats, examined: _Examined) -> dict[str, Floats]:
+        """Shape (E, X or 1) by source: errors that contexts share, and no score knows of."""
         slots, items, fit = self.slots, self.items, self.fit
         share = np.append(
             self.standing.log_rates.prior_share, np.ones(len(items.alpha) - self.pairs)
@@ -450,19 +449,20 @@ class _Scoring:
         out[self.fresh] = ratio(items.outside, items.alpha[self.pairs :])[at]
         deep[self.fresh] = items.new_depth[at]
         inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
-        errors = [
-            FORM_ERROR * self._sums(items.owner, leaning),
-            NEVER_SHOWN_SD * self._sums(slots.context, inside),
-            DEPTH_ERROR * self._sums(slots.context, inside * deep),
-            UNREACHABLE_SD * self._sums(slots.context, self.earned * out),
-            SHRINKAGE_ERROR * self._sums(np.arange(self.count), self.difference),
-        ]
+        change = self._sums(np.arange(self.count), self.difference)
+        errors = {
+            source.FORM: FORM_ERROR * self._sums(items.owner, leaning),
+            source.NEVER_SHOWN: NEVER_SHOWN_SD * self._sums(slots.context, inside),
+            source.DEPTH: DEPTH_ERROR * self._sums(slots.context, inside * deep),
+            source.UNREACHABLE: UNREACHABLE_SD * self._sums(slots.context, self.earned * out),
+            source.SHRINKAGE: SHRINKAGE_ERROR * change,
+        }
         if fit.stopping and fit.stopping.sd:
             stopped = self._sums(examined.context, examined.moves * examined.stops)
             for own, moved in zip(slope, fit.by_stopping, strict=True):
                 stopped += own * moved
-            errors.append(fit.stopping.sd * stopped)
-        return np.stack(errors)
+            errors[source.STOPPING] = fit.stopping.sd * stopped
+        return errors
 
     def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
         """Shape (E + N, R): ψ + V of rows.
