@@ -59,6 +59,7 @@ from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
 from foreclick.policies.base import PolicyTable
+from foreclick.progress import report_detail
 from foreclick.question import Question, policy_depth
 from foreclick.tallies.base import Tally
 
@@ -129,7 +130,14 @@ def fit_priors(
         if reward not in found:
             parts = [(view.batch, *examined(view, found[counts])) for view in views]
             found[reward] = with_worth(found[counts], reward, parts)
+            _told(f"What a click earns, {reward}", found[reward].worth.report)
     return found
+
+
+def _told(fit: str, report: FitReport) -> FitReport:
+    """The report of a fit, which `--debug` prints."""
+    report_detail(f"{fit}: {report}")
+    return report
 
 
 def fit_ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
@@ -202,7 +210,11 @@ def _with_candidates(
         alike=tuple(alike(*shown[:, j], same_retrieval=ladder.same_retrieval) for j in range(c)),
         bare=tuple(coefficients for coefficients, _ in bare),
         leaking=tuple(leaks(parts, words, theta).tolist()) if base.dated else (),
-        reports=(*base.reports, report, *(report for _, report in bare)),
+        reports=(
+            *base.reports,
+            _told("Coefficients of candidates", report),
+            *(_told("Coefficients of a candidate alone", report) for _, report in bare),
+        ),
     )
 
 
@@ -325,7 +337,10 @@ def _of_production(
         if turn and moved < SETTLED:
             break
     reacting = reacts(parts, theta) if prior.dated else 0.0
-    reports = report, FitReport(bool(moved < SETTLED), turn + 1)
+    reports = (
+        _told(f"Coefficients of production, {reward}", report),
+        _told("Strengths, in turn with coefficients", FitReport(bool(moved < SETTLED), turn + 1)),
+    )
     prior = replace(prior, theta=theta, reacting=reacting, reports=reports)
     stopping = None
     if ladder.stopping is None:
@@ -340,6 +355,7 @@ def _of_production(
                 _parts(batches, prior), prior.theta, given=given, close=close
             )
             prior = replace(prior, theta=theta, reports=(*reports, report))
+        _told("Coefficients where readers stop", report)
         few = _parts(batches, prior, prior.few)
         prior = replace(prior, theta=strengths(few, theta))
     slots = [

@@ -50,6 +50,7 @@ from foreclick.learn.words import (
     production_expects,
 )
 from foreclick.policies.base import PolicyTable
+from foreclick.words import plural
 
 ROUNDS = 60
 """Newton's steps that a fit may take: one that needs more has not converged."""
@@ -78,6 +79,12 @@ class FitReport(NamedTuple):
     iterations: int
     score: float = 0.0
     condition: float = 1.0
+
+    def __str__(self) -> str:
+        """In words, for `--debug`."""
+        how = "converged" if self.converged else "did not converge"
+        steps = f"{self.iterations} {plural(self.iterations, 'step')}"
+        return f"{how} in {steps}, score {self.score:.1e}, condition {self.condition:.3g}"
 
     @classmethod
     def of(cls, iterations: int, score: Floats, slope: Floats, *, converged: bool) -> FitReport:
