@@ -1,7 +1,9 @@
 """What an interval consists of: its sources add up to what is printed."""
 
 import math
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -160,3 +162,24 @@ def test_without_intervals_there_is_nothing_to_take_apart(shop, days):
     found = fc.evaluate(days, ranked(shop, "better"), metrics="clicks@3", confidence=None)
     assert not found.errors().rows
     assert "nothing to take apart" in str(found.errors())
+
+
+def test_a_price_that_never_varies_hardly_has_an_error_in_a_segment_of_another_taste():
+    """Own clicks of both parts of the ratio are one error, and cancel: the ends were ± 35 %."""
+    drawn = draw(Shop(records=6_000, others=(0.3, 1.0)), 3)
+    paid = pa.array([[2.0 * each for each in clicks] for clicks in drawn.log["clicks"].to_pylist()])
+    log = fc.read_log(
+        drawn.log.append_column("paid", paid),
+        context="query",
+        period="day",
+        segments="taste",
+        rewards={"revenue": "paid"},
+    )
+    asked: dict[str, Any] = {"estimators": "ladder", "by": "taste"}
+    clicks, price = (
+        fc.evaluate(log, ranked(drawn, "better"), metrics=metric, **asked)
+        for metric in ("clicks@3", "revenue@3/clicks@3")
+    )
+    assert clicks["lift_low"][0] < -0.15
+    # What was never seen is left: it may be clicked and not bought.
+    assert -0.05 < min(price["lift_low"]) < max(price["lift_high"]) < 0.05
