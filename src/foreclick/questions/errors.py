@@ -46,25 +46,13 @@ def error_rows(pair: Pair, row: Mapping[str, Any]) -> list[dict[str, Value]]:
 
 
 class Errors(Result):
-    """What the intervals of lifts consist of: one row for each source of error.
-
-    | column | meaning |
-    |---|---|
-    | kind | sampling: falls as records come; model: stays, an allowance; unseen: moves an end |
-    | source | where the error comes from |
-    | lift_se | its standard error, in points of lift |
-    | share | its share of the variance |
-    | less, more | how far it moves the lower and the upper end |
-
-    The squares of `lift_se` add up to the variance of the lift; its interval reaches so many
-    standard errors (Student's t) to both sides, and further by `less` and `more`.
-    """
+    """What the intervals of lifts consist of, see `Evaluation.errors`."""
 
     _idle: ClassVar[Mapping[str, Value]] = {"clip": math.inf, "less": 0.0, "more": 0.0}
 
 
 def errors_table(rows: Sequence[Mapping[str, Value]]) -> Errors:
-    """The table of these rows, with the share of model errors in words."""
+    """The table of these rows; a note where there are none."""
     if not rows:
         note = "Without an interval of a lift there is nothing to take apart."
         return Errors((), COLUMNS, (note,))
