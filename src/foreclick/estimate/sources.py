@@ -46,6 +46,8 @@ KINDS: Mapping[str, str] = {
 }
 """The kind of each source, in the order in which they are shown."""
 
+_NONE = np.zeros(0)
+
 
 @dataclass(frozen=True, eq=False)
 class SharedErrors:
@@ -61,11 +63,9 @@ class SharedErrors:
         """The errors of a sum: those of one source add up."""
         found = dict(self.by_source)
         for source, errors in other.by_source.items():
-            mine = found.get(source, np.zeros(0))
-            size = max(len(mine), len(errors))
-            found[source] = np.pad(mine, (0, size - len(mine))) + np.pad(
-                errors, (0, size - len(errors))
-            )
+            short, long = sorted((found.get(source, _NONE), errors), key=len)
+            found[source] = long.copy()
+            found[source][: len(short)] += short
         return SharedErrors(found)
 
     def __rmul__(self, slope: float) -> SharedErrors:
