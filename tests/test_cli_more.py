@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -100,6 +101,18 @@ def test_debug_shows_steps_and_statements_and_where_it_failed(capsys):
     assert explained.splitlines()[-1].endswith(" s  in all")
     assert main(["check", "none.parquet", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_debug_shows_how_fits_ended_and_what_the_interval_consists_of(capsys):
+    assert main([*ASKED, "--debug"]) == 0
+    explained = capsys.readouterr().err
+    assert re.search(
+        r"    Coefficients of production, clicks: converged in \d+ steps?, score ", explained
+    )
+    assert re.search(r"    Coefficients of candidates: converged in .*, condition \d", explained)
+    assert "What the interval of the lift consists of" in explained
+    assert main(ASKED) == 0
+    assert "converged" not in capsys.readouterr().err
 
 
 def test_the_demo_runs_what_it_prints(capsys, monkeypatch):

@@ -228,7 +228,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "quiet": Option(flag, "neither progress nor warnings"),
     "debug": Option(
-        flag, "print each step, its seconds and statements, and the traceback of what fails"
+        flag, "print steps, statements, how fits ended, sources of error, and tracebacks"
     ),
     "workers": Option(whole(1, "the number of processes", most=AT_ONCE)),
 }

@@ -31,6 +31,9 @@ class Progress:
         write: is called with the line.
         draw: is called with the step, its share and the rest of the line, instead of `write`.
         announce: is called with a line that is not to be missed, instead of `write`.
+
+    Attributes:
+        detail: is called with what only somebody who looks for a mistake wants to know.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Progress:
     ) -> None:
         self._write, self._draw = write, draw
         self.announce = announce or write
+        self.detail: WriteLine = lambda _: None
         self.step, self._start = "", 0.0
 
     def __call__(self, step: str, share: float | None = None, of: str = "") -> None:
@@ -136,6 +140,13 @@ def announce(line: str) -> None:
     progress = _current.get()
     if progress is not None:
         progress.announce(printable(line))
+
+
+def report_detail(line: str) -> None:
+    """Report what only somebody who looks for a mistake wants to know: `--debug` prints it."""
+    progress = _current.get()
+    if progress is not None:
+        progress.detail(printable(line))
 
 
 def _redraws() -> bool:

@@ -130,7 +130,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
     monkeypatch.setattr(on_batch, "mean_and_noise", lambda *_: (mean, 8.0))
     monkeypatch.setattr(on_batch, "_strengths", lambda *_: strengths)
     monkeypatch.setattr(on_batch, "_by_position", lambda *_: (slope, 0.01))
-    monkeypatch.setattr(shrinkage, "MOST_OWN", 0.0)
+    monkeypatch.setattr(shrinkage, "LEVERAGE_BOUND", 0.0)
     monkeypatch.setattr(worth, "_strengths", lambda *o: Theta(o[5].beta, o[5].p, 8.0 * 4, 8.0 * 3))
     view = View.of(batch, [candidate], 6, ())
     base = fit_priors(fc.tally(log), fc.Ladder(), ["clicks"], [candidate], 6, drop=False)["clicks"]

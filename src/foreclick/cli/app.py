@@ -16,7 +16,7 @@ from cyclopts import App, Group, Parameter
 from cyclopts.help import DefaultFormatter
 
 from foreclick import __version__
-from foreclick.cli.output import debugging, print_error, print_warnings, show
+from foreclick.cli.output import debugging, print_error, print_warnings, show, show_errors
 from foreclick.errors import STATEMENT, ForeclickError, ForeclickWarning, SourceError
 from foreclick.options import OPTIONS
 from foreclick.progress import report_step, working
@@ -262,6 +262,8 @@ def _run(called: Command, files: list[str], options: Options) -> Result:
         if options.debug:
             stack.enter_context(working(stack.enter_context(debugging(progress))))
         result = called.run(files, options)
+        if options.debug:
+            show_errors(result)
         if path is not None:
             report_step(f"Writing {path}")
             try:

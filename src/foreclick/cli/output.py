@@ -114,11 +114,26 @@ def debugging(progress: Progress) -> Iterator[Progress]:
 
     listeners.append(statement)
     try:
-        yield Steps(progress, announce=progress.announce)
+        steps = Steps(progress, announce=progress.announce)
+        steps.detail = _indented
+        yield steps
     finally:
         listeners.remove(statement)
         end_step()
         sys.stderr.write(f"{time.perf_counter() - began:9.3f} s  in all\n")
+
+
+def show_errors(result: Result) -> None:
+    """Print what the intervals of an answer consist of, if it knows; of parts, of each one."""
+    from foreclick.questions.answers import Evaluation
+
+    if isinstance(result, Evaluation):
+        _indented(str(result.errors().table))
+
+
+def _indented(text: str) -> None:
+    lines = printable(text, lines=True).splitlines()
+    sys.stderr.write("".join(f"    {line}".rstrip() + "\n" for line in lines))
 
 
 def set_encoding() -> None:

@@ -97,7 +97,7 @@ class Scored:
             that is asked for.
         loose: errors that no record shows, with as many columns as `psi`.
         slope: Shape (N, E, X): how far n_x V_x moves with what contexts share.
-        shared: Shape (D, E, X): how far n_x V_x is off by each of D errors that contexts share.
+        shared: Shape (D, E, X) by source: how far n_x V_x is off by errors that contexts share.
         pull: Shape (E, I + F): how what clicks on items are worth, and γ, move each column.
         unshared: Shape (E, R): of a ladder in parts, what clicks of rows say besides of their part.
     """
@@ -109,7 +109,7 @@ class Scored:
     by_cluster: Floats | None = None
     loose: list[Loose] = field(default_factory=list)
     slope: Floats | None = None
-    shared: Floats | None = None
+    shared: dict[str, Floats] = field(default_factory=dict)
     pull: Floats | None = None
     unshared: Floats | None = None
 

@@ -56,7 +56,14 @@ from foreclick.batches.arrays import numbered
 from foreclick.engines import BUCKETS
 from foreclick.estimate.cells import CellEntries, cell_entries, group_sums
 from foreclick.estimate.columns import Totals, along
+from foreclick.estimate.sources import KINDS, SEGMENT, SharedErrors
 from foreclick.estimate.weighted import WeighedCells
+from foreclick.learn.allowances import (
+    NEWEY_WEST_LAGS,
+    POOLING_FREEDOM,
+    PSEUDO_RECORDS,
+    SEGMENT_TOLERANCE,
+)
 from foreclick.question import Question
 from foreclick.tallies.base import Tally
 
@@ -65,12 +72,6 @@ ENOUGH_PERIODS = 5
 
 BOTH = "both"
 """The kind of clusters that share a period and a unit."""
-
-DISTINCT = 1.0
-"""By how many standard errors a part's own clicks must differ from rates that all parts share."""
-
-LAGS = 4
-"""Days back that a day may remember."""
 
 _ENOUGH = 10  # periods; fewer say nothing of how they follow each other
 _ROUNDING = 1e-12  # the part of a sum that a difference must have to be more than rounding
@@ -157,6 +158,20 @@ class Covariance:
             return "record", float(self.totals.get(("all", "records"), s))
         return rows[0][0], float(len(rows[0][1]))
 
+    def of_clusters(self, s: int, design: Floats) -> dict[str, float]:
+        """The variance of a question, shape (columns,), that each kind of cluster shows.
+
+        What two kinds have in common is in both.
+        """
+        rows, covariance = self._rows(s)
+        if covariance is not None:
+            return {"record": float(design @ covariance @ design)}
+        return {
+            kind: float(_outer((each @ design)[:, None])[0, 0])
+            for kind, each in rows
+            if kind != BOTH
+        }
+
     def shown(self, s: int, design: Floats) -> Floats:
         """Shape (Q, Q): the covariance of Q questions, Jacobians (Q, columns), that records show.
 
@@ -210,7 +225,7 @@ class Covariance:
             return 0.0, freedom
         days = rows[0][1] @ design
         lasting = newey_west(days) - float(_outer(days[:, None])[0, 0])
-        return lasting, min(1.5 * len(days) / (LAGS + 1) - 1, freedom)
+        return lasting, min(1.5 * len(days) / (NEWEY_WEST_LAGS + 1) - 1, freedom)
 
     # --- what no record shows ---------------------------------------------------------------------
 
@@ -300,20 +315,29 @@ class Covariance:
         """Shape (S,): of the parts, and of the whole."""
         return np.asarray(self.totals.sums["all", "records"])
 
-    def off_by(self, s: int, column: int) -> Floats:
-        """Shape (D,): how far errors that contexts share put a column off.
-
-        In a part of the answer the last is that of rates which all parts share.
-        """
+    def of_prior(self, s: int, column: int) -> float:
+        """The part of `of_shrinkage` that coefficients have from what was known beforehand."""
         g = self._group(column)[0]
-        errors = self.totals.sums.get((g, "off by"))
-        if errors is None:
-            return np.zeros(1)
-        n = float(self.totals.get(("all", "records"), s))
-        shared = errors[s, :, column - int(self._starts[g])] / n
+        known = self.totals.sums.get((g, "known"))
+        if known is None:
+            return 0.0
+        slope = self.totals.sums[g, "slope"][s][:, column - int(self._starts[g])]
+        return float(slope @ known @ slope) / float(self.totals.get(("all", "records"), s)) ** 2
+
+    def off_by(self, s: int, column: int) -> SharedErrors:
+        """How far errors that contexts share put a column off; of a part, rates that all share."""
+        g = self._group(column)[0]
+        n, at = float(self.totals.get(("all", "records"), s)), column - int(self._starts[g])
+        errors = {
+            source: self.totals.sums[g, "off by", source][s, :, at] / n
+            for source in KINDS
+            if (g, "off by", source) in self.totals.sums
+        }
         shift, se = self.own_clicks(s, column)
-        apart = math.sqrt(max(shift**2 - (DISTINCT * se) ** 2, 0.0))
-        return np.append(shared, math.copysign(apart, shift)) if apart else shared
+        if shift:
+            apart = math.sqrt(max(shift**2 - (SEGMENT_TOLERANCE * se) ** 2, 0.0))
+            errors[SEGMENT] = np.array([math.copysign(apart, shift)])
+        return SharedErrors(errors)
 
     def own_clicks(self, s: int, column: int) -> tuple[float, float]:
         """How far a part's own clicks put a column off from rates that all parts share, and its se.
@@ -359,7 +383,7 @@ def _outer(rows: Floats) -> Floats:
     return np.asarray(rows.T @ rows * (len(rows) / max(len(rows) - 1, 1)))
 
 
-def newey_west(values: Floats, lags: int = LAGS) -> float:
+def newey_west(values: Floats, lags: int = NEWEY_WEST_LAGS) -> float:
     """The variance of the total of values in order, of which neighbours vary together.
 
     Args:
@@ -415,9 +439,6 @@ def variance_of(errors: Errors) -> float:
 
 
 # --- sums of what cells hide ----------------------------------------------------------------------
-
-FEW_FREEDOM = 10
-"""Degrees of freedom; a context with fewer takes the variance of all contexts."""
 
 _NOTHING = 1e-14
 """What is left of squares that cancel: rewards that are all alike vary by nothing."""
@@ -483,17 +504,17 @@ def add_hidden(
     free = np.where(there, np.maximum(n - 1, 0.0), 0.0)  # of records that count less than 1
     pool = np.stack([w.by_context(left), w.by_context(free)])  # (2, E, X)
     totals.add((name, "pool"), pool)
-    own = pool[1] >= FEW_FREEDOM
+    own = pool[1] >= POOLING_FREEDOM
     shape = w.wanted.shape
     usual = np.where(own, ratio(pool[0], pool[1]), 0.0)[:, context].reshape(shape)
-    pooled = np.where(own[:, context].reshape(shape), 0.0, 2 * n / (n + 1))
+    more = PSEUDO_RECORDS  # of the usual variance, as if they had been seen in each cell
+    pooled = np.where(own[:, context].reshape(shape), 0.0, more * n / (n - 1 + more))
     weight, there_too = w.weight, np.where(w.weight > 0, 1.0, 0.0)
     if "record" in kinds:
-        # As if two more records of the context's usual variance had been seen in each cell.
-        known = (2 * n * usual - left) / (n + 1)
+        known = (more * n * usual - (more - 1) * left) / (n - 1 + more)
         _products(totals, (name, "record", 0), context, known, weight, there_too)
         _products(totals, (name, "record", 1), context, pooled, weight, there_too)
-    known = n * (left + 2 * usual) / (n + 1)  # n_g σ_g², but for the pooled s²
+    known = n * (left + more * usual) / (n - 1 + more)  # n_g σ_g², but for the pooled s²
     for kind in cluster_kinds(kinds):
         _few_clusters(totals, (name, kind), w, entries[kind], there, known, pooled)
 

@@ -18,6 +18,7 @@ from foreclick.batches import Floats
 from foreclick.errors import PolicyError
 from foreclick.estimate.columns import Caps, ColumnSums, Part, Stratum, Unseen, along, whole_number
 from foreclick.estimate.covariance import ENOUGH_PERIODS, Covariance, root_of
+from foreclick.estimate.sources import SharedErrors
 from foreclick.learn.above import ALARM
 from foreclick.learn.prior import Prior
 from foreclick.logs import Shape
@@ -213,18 +214,28 @@ class Estimate:
 
         Without what a candidate that is a sample adds, and without errors that candidates share.
         """
+        shrunk = [self.estimates.of_shrinkage(self.stratum.number, c) for c in self.columns]
+        return self.of_small_cells + np.diag([self.joined(shrunk), 0.0])
+
+    @cached_property
+    def of_small_cells(self) -> Floats:
+        """Shape (2, 2): the part of `hidden` that small cells hide."""
         s, slopes = self.stratum.number, self.slopes
         assert slopes is not None  # noqa: S101 - see `has_variance`
         cells = [self.estimates.of_small_cells(s, column) for column in self.columns]
-        shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
         if len(cells) == 1:
-            return cells[0] + np.diag([shrunk[0], 0.0])
-        alike = self._alike()
-        both = alike * root_of(cells[0]) @ root_of(cells[1])
+            return cells[0]
+        both = self._alike() * root_of(cells[0]) @ root_of(cells[1])
         design = np.zeros((2, 4))
         design[0, [0, 2]], design[1, [1, 3]] = slopes
-        covariance = design @ np.block([[cells[0], both], [both.T, cells[1]]]) @ design.T
-        return np.asarray(covariance + np.diag(np.array([_joined(shrunk, alike, slopes[0]), 0.0])))
+        return np.asarray(design @ np.block([[cells[0], both], [both.T, cells[1]]]) @ design.T)
+
+    def joined(self, variances: Sequence[float]) -> float:
+        """The variance of the value by those of its parts, as alike as records show."""
+        assert self.slopes is not None  # noqa: S101 - see `has_variance`
+        if len(variances) == 1:
+            return variances[0]
+        return _joined(variances, self._alike(), self.slopes[0])
 
     def _alike(self) -> float:
         """The correlation of the two parts of a ratio, as records show it."""
@@ -243,30 +254,35 @@ class Estimate:
         return _joined(own, self._alike(), self.slopes[0])
 
     @cached_property
-    def off_by(self) -> Floats:
-        """Shape (D,): how far errors of an examination that was learnt put it off."""
+    def off_by(self) -> SharedErrors:
+        """How far errors that all contexts share put it off."""
         assert self.slopes is not None  # noqa: S101 - see `has_variance`
-        each = [self.estimates.off_by(self.stratum.number, column) for column in self.columns]
-        errors = np.zeros(max(map(len, each)))
-        for slope, error in zip(self.slopes[0], each, strict=True):
-            errors[: len(error)] += slope * error
+        s, errors = self.stratum.number, SharedErrors()
+        for slope, column in zip(self.slopes[0].tolist(), self.columns, strict=True):
+            errors += slope * self.estimates.off_by(s, column)
         return errors
+
+    @cached_property
+    def sampled(self) -> float:
+        """The variance that its sample adds, if it is one, to what shrinkage hides."""
+        if len(self.parts) == 1 or not self.alone or self.slopes is None:
+            return self.alone
+        # What a part hides and what its sample adds are one error, as alike as what shows.
+        s = self.stratum.number
+        shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
+        both = [
+            self.estimates.of_sample(s, c) + more
+            for c, more in zip(self.columns, shrunk, strict=True)
+        ]
+        apart = [_joined(each, self._alike(), self.slopes[0]) for each in (shrunk, both)]
+        return apart[1] - apart[0]
 
     @cached_property
     def covariance(self) -> Floats:
         """Shape (2, 2): of the value and of production's."""
-        s, own = self.stratum.number, self.alone + float(self.off_by @ self.off_by)
-        covariance = self.estimates.shown(s, self.design()) + self.hidden
-        if len(self.parts) > 1 and self.alone and self.slopes is not None:
-            # What a part hides and what its sample adds are one error, as alike as what shows.
-            shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
-            both = [
-                self.estimates.of_sample(s, c) + more
-                for c, more in zip(self.columns, shrunk, strict=True)
-            ]
-            apart = [_joined(each, self._alike(), self.slopes[0]) for each in (shrunk, both)]
-            own += apart[1] - apart[0] - self.alone
-        return np.asarray(covariance + np.diag([own, 0.0]))
+        own = self.sampled + self.off_by.covariance(self.off_by)
+        shown = self.estimates.shown(self.stratum.number, self.design())
+        return np.asarray(shown + self.hidden + np.diag([own, 0.0]))
 
     def memory(self) -> tuple[float, float]:
         """What the value varies besides if neighbouring periods vary together, and its freedom."""
@@ -462,9 +478,8 @@ class Estimates(Covariance):
         alike = joint / np.sqrt(np.maximum(np.outer(np.diag(joint), np.diag(joint)), _LEAST))
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
-                size = min(len(one.off_by), len(two.off_by))
                 more = self._hidden_pair(one, two, float(alike[i, j]), production=production)
-                more += float(one.off_by[:size] @ two.off_by[:size])
+                more += one.off_by.covariance(two.off_by)
                 joint[i, j] += more + (one.alone if i == j else 0.0)
                 joint[j, i] = joint[i, j]
         return joint

@@ -36,9 +36,12 @@ from foreclick.learn.above import (
     row_slots,
     upper_strengths,
 )
+from foreclick.learn.allowances import (
+    COEFFICIENT_PRECISION,
+    EXAMINATION_CHANGE_SD,
+    INTERCEPT_PRECISION,
+)
 from foreclick.learn.prior import (
-    LEAST_KNOWN,
-    RIDGE,
     ROUNDS,
     Earlier,
     FitReport,
@@ -56,6 +59,7 @@ from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
 from foreclick.policies.base import PolicyTable
+from foreclick.progress import report_detail
 from foreclick.question import Question, policy_depth
 from foreclick.tallies.base import Tally
 
@@ -70,9 +74,6 @@ LEAST_CONTEXTS = 30
 
 STEP = 0.02
 """By which share κ is moved to see what that does."""
-
-CHANGED = 0.1
-"""By how much, of itself, examination may have been another one in earlier records."""
 
 MOST_ROUNDS, SETTLED = 30, 0.2
 """Coefficients and strengths are learnt in turn, until strengths move by less than 20 %: in two to
@@ -132,7 +133,14 @@ def fit_priors(
         if reward not in found:
             parts = [(view.batch, *examined(view, found[counts])) for view in views]
             found[reward] = with_worth(found[counts], reward, parts)
+            _told(f"What a click earns, {reward}", found[reward].worth.report)
     return found
+
+
+def _told(fit: str, report: FitReport) -> FitReport:
+    """The report of a fit, which `--debug` prints."""
+    report_detail(f"{fit}: {report}")
+    return report
 
 
 def fit_ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
@@ -205,7 +213,11 @@ def _with_candidates(
         alike=tuple(alike(*shown[:, j], same_retrieval=ladder.same_retrieval) for j in range(c)),
         bare=tuple(coefficients for coefficients, _ in bare),
         leaking=tuple(leaks(parts, words, theta).tolist()) if base.dated else (),
-        reports=(*base.reports, report, *(report for _, report in bare)),
+        reports=(
+            *base.reports,
+            _told("Coefficients of candidates", report),
+            *(_told("Coefficients of a candidate alone", report) for _, report in bare),
+        ),
     )
 
 
@@ -226,7 +238,7 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     table = pa.concat_tables(pieces)
     mean = pc.mean(table[N])
     rates = PolicyTable(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
-    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / (variance + CHANGED**2))
+    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / (variance + EXAMINATION_CHANGE_SD**2))
 
 
 def known_part(batch: Batch, known: Bools) -> Batch:
@@ -333,7 +345,10 @@ def _of_production(
         if turn and moved < SETTLED:
             break
     reacting = reacts(parts, theta) if prior.dated else 0.0
-    reports = report, FitReport(bool(moved < SETTLED), turn + 1)
+    reports = (
+        _told(f"Coefficients of production, {reward}", report),
+        _told("Strengths, in turn with coefficients", FitReport(bool(moved < SETTLED), turn + 1)),
+    )
     prior = replace(prior, theta=theta, reacting=reacting, reports=reports)
     stopping = None
     if ladder.stopping is None:
@@ -348,6 +363,7 @@ def _of_production(
                 _parts(batches, prior), prior.theta, given=given, close=close
             )
             prior = replace(prior, theta=theta, reports=(*reports, report))
+        _told("Coefficients where readers stop", report)
         few = _parts(batches, prior, prior.few)
         prior = replace(prior, theta=strengths(few, theta))
     slots = [
@@ -384,7 +400,11 @@ def _bare(
         x = np.column_stack([np.ones(len(own)), own])
         of_part.append((x, part.clicks, part.rates(theta).exposure))
     coefficients = np.array([theta.beta[0], 0.0, 0.0])
-    known, size, iterations = np.array([LEAST_KNOWN, RIDGE, RIDGE]), np.inf, 0
+    known, size, iterations = (
+        np.array([INTERCEPT_PRECISION, *(2 * [COEFFICIENT_PRECISION])]),
+        np.inf,
+        0,
+    )
     while iterations < ROUNDS and not size < _CLOSE:
         iterations += 1
         score, slope = -known * coefficients, np.diag(known)

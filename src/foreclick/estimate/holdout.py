@@ -7,11 +7,8 @@ itself and in training, an estimator of the paper predicts
 
     V̂ = Σ_g C_g,train / n_train · min(R_g, M),    R_g = (P_g,own / n_own) / (P_g,train / n_train).
 
-A ladder climbs with the counts that the other folds leave in each cell. Its prediction is linear in
-the rate ρ of the log's rung, V̂ = α + β ρ, which is known for each fold only after the last batch.
-So the sums of squared errors are kept as the coefficients of a polynomial in ρ:
-
-    Σ w (α + β ρ − V)² = Σ w δ² + 2 ρ Σ w δ β + ρ² Σ w β²,    δ = α − V
+A ladder climbs with the counts that the other folds leave in each cell, and comes down from what
+production's word expects. What all contexts share is fitted once, to the whole log.
 
 Sizes: R rows, L lists, X contexts, K positions, T folds, Q cases, E entries, A targets.
 """

@@ -28,6 +28,7 @@ from foreclick.batches import (
     ratio,
     sums,
 )
+from foreclick.estimate import sources as source
 from foreclick.estimate.cells import group_sums, row_credit
 from foreclick.estimate.columns import Loose, Scored, View
 from foreclick.estimate.ladder import (
@@ -50,31 +51,20 @@ from foreclick.estimate.ladder import (
     used_words_of,
 )
 from foreclick.estimate.worth import SlotWorths
+from foreclick.learn.allowances import (
+    DEPTH_ERROR,
+    FORM_ERROR,
+    NEVER_SHOWN_SD,
+    SEGMENT_WEIGHT_BOUND,
+    SHRINKAGE_ERROR,
+    UNREACHABLE_FACTOR,
+    UNREACHABLE_SD,
+)
 from foreclick.learn.prior import Pairs, Prior, Rates, rates
 from foreclick.learn.shrinkage import borrowed, leverage_factor
 from foreclick.learn.stopping import FEWEST, readers, stop_slope
 from foreclick.learn.words import Words, below, by_row, expected_rates, powers, production_words
 from foreclick.question import Target
-
-NEW_SD = 0.2
-"""The standard deviation of the logarithm of what items that were never shown are worth."""
-
-OUTSIDE_SD = 0.5
-"""The same of items that production could not have shown, if the log says that there are such."""
-
-MUCH_BETTER = 2.5
-"""How much better than others such items may be, if the log cannot exclude that there are some."""
-
-FORM = 0.01
-"""How far the form of the prior may be off, of the rates that lean on it."""
-
-SHRUNK = 0.03
-"""How far a change may be off, of itself: in the shop, it comes out up to 4 % too small."""
-
-
-MOST_WEIGHT = 10.0
-"""The largest weight of a click where a part's own clicks are asked: rare items tell little."""
-
 
 # --- rates of all pairs ---------------------------------------------------------------------------
 
@@ -139,7 +129,7 @@ def _item_prior(
         beyond = np.where(before[at], 0.0, place.outside(likeness.outside))
         most = place.outside(max(likeness.outside, likeness.most))
         out, inside = beyond * any_, (1 - beyond) * deep
-        good = any_ if likeness.outside else MUCH_BETTER * any_
+        good = any_ if likeness.outside else UNREACHABLE_FACTOR * any_
         more = deep + most * (good - deep)
         totals[:, at] += listed * np.stack([gap, out, out + inside, more])
         total[at] += listed
@@ -292,7 +282,7 @@ class _Scoring:
             "covered": np.where(self.fresh, 0.0, h),
             "borrowed": np.where(self.fresh, earned, 0.0) * fit.unit,
             "further": earned * more * fit.unit,
-            "rungs": np.stack([h * source for source in sources]),
+            "rungs": np.stack([h * share for share in sources]),
         }
         by_context = {name: group_sums(slots.context, each, count) for name, each in facts.items()}
         self.difference = group_sums(slots.context, earned, count)
@@ -366,7 +356,8 @@ class _Scoring:
             here = np.flatnonzero(examined.position == place)
             slope[words + place - 1] = self._sums(examined.context[here], examined.moves[:, here])
         scored.slope = slope * fit.unit
-        scored.shared = self._shared(slope, examined) * fit.unit
+        for name, error in self._shared(slope, examined).items():
+            scored.shared[name] = error[None] * fit.unit
         for loose in scored.loose:
             loose.error[:width] *= fit.unit
         scored.psi = self._influence(part, taken, factor)
@@ -447,11 +438,8 @@ class _Scoring:
             stops[path.cell], stops[:size] = own, logged[self.cells.one]
         return _Examined(moves, where, position, stops)
 
-    def _shared(self, slope: Floats, examined: _Examined) -> Floats:
-        """Shape (D, E, X or 1): errors that contexts share, and no score knows of.
-
-        The form of the prior, the factor of what was never shown, its depth, and κ.
-        """
+    def _shared(self, slope: Floats, examined: _Examined) -> dict[str, Floats]:
+        """Shape (E, X or 1) by source: errors that contexts share, and no score knows of."""
         slots, items, fit = self.slots, self.items, self.fit
         share = np.append(
             self.standing.log_rates.prior_share, np.ones(len(items.alpha) - self.pairs)
@@ -461,19 +449,20 @@ class _Scoring:
         out[self.fresh] = ratio(items.outside, items.alpha[self.pairs :])[at]
         deep[self.fresh] = items.new_depth[at]
         inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
-        errors = [
-            FORM * self._sums(items.owner, leaning),
-            NEW_SD * self._sums(slots.context, inside),
-            self._sums(slots.context, inside * deep) / 2,
-            OUTSIDE_SD * self._sums(slots.context, self.earned * out),
-            SHRUNK * self._sums(np.arange(self.count), self.difference),
-        ]
+        change = self._sums(np.arange(self.count), self.difference)
+        errors = {
+            source.FORM: FORM_ERROR * self._sums(items.owner, leaning),
+            source.NEVER_SHOWN: NEVER_SHOWN_SD * self._sums(slots.context, inside),
+            source.DEPTH: DEPTH_ERROR * self._sums(slots.context, inside * deep),
+            source.UNREACHABLE: UNREACHABLE_SD * self._sums(slots.context, self.earned * out),
+            source.SHRINKAGE: SHRINKAGE_ERROR * change,
+        }
         if fit.stopping and fit.stopping.sd:
             stopped = self._sums(examined.context, examined.moves * examined.stops)
             for own, moved in zip(slope, fit.by_stopping, strict=True):
                 stopped += own * moved
-            errors.append(fit.stopping.sd * stopped)
-        return np.stack(errors)
+            errors[source.STOPPING] = fit.stopping.sd * stopped
+        return errors
 
     def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
         """Shape (E + N, R): ψ + V of rows.
@@ -505,7 +494,7 @@ class _Scoring:
         """Shape (E, R): what clicks of each row would move columns, if a part had rates of its own.
 
         By its own clicks alone, an item would move a column by (c − e α̂) (H − E) / E, with E its
-        exposure in the log and H that of the candidate: the paper's weights, at most `MOST_WEIGHT`.
+        exposure in the log and H that of the candidate: the paper's weights, bounded.
         What influence has of that already is taken away.
         """
         batch, reward, size = self.batch, self.batch.reward(self.fit.reward), len(self.items.alpha)
@@ -514,7 +503,7 @@ class _Scoring:
         moved = group_sums(self.slots.pair, self.shows * e[self.slots.position], size)
         moved = moved[:, : self.pairs] - group_sums(top, self.showed * at, self.pairs)
         exposure = sums(top, self.rungs[0].n * at, self.pairs)
-        alone = np.clip(ratio(moved, exposure), -MOST_WEIGHT, MOST_WEIGHT)
+        alone = np.clip(ratio(moved, exposure), -SEGMENT_WEIGHT_BOUND, SEGMENT_WEIGHT_BOUND)
         missed = alone[:, top] - factor
         slot = self.cells.slot[batch.row_list]
         left = -np.append(self.rates[0], 0.0)[slot]

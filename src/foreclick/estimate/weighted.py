@@ -39,6 +39,7 @@ from foreclick.estimate.cells import (
     side_by_side,
 )
 from foreclick.estimate.columns import Row, Scored, View, influence
+from foreclick.estimate.sources import EXAMINATION
 from foreclick.policies import Observed
 from foreclick.question import Target
 
@@ -358,7 +359,7 @@ def score_weighted(
         ):
             np.maximum.at(largest, cells.context, over)
     if not w.by_row and clusters and any(target.curve is not None for target in w.targets):
-        scored.shared = _examination_errors(w)
+        scored.shared[EXAMINATION] = _examination_errors(w)
     cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
     taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, None] * cut)
     common = ratio(w.by_context(w.value - taken), batch.context_n)

@@ -393,8 +393,8 @@ class BatchWork:
         Of a part, errors of a context count as far as the part has its records. The rate that all
         contexts share is off for all parts alike: its products with the others count once.
         """
-        if scored.shared is not None:
-            totals.add((number, "off by"), scored.shared)
+        for source, errors in scored.shared.items():
+            totals.add((number, "off by", source), errors)
         if scored.slope is None:
             return
         totals.add((number, "slope"), scored.slope)
@@ -486,7 +486,9 @@ def estimate(tally: Tally, question: Question) -> Estimates:
         raise ValueError("a log without records")
     for number, fit in enumerate(work.ladders):
         if fit is not None and question.clusters:
-            result.totals.more((number, "loose last"), (fit.inverse * fit.known) @ fit.inverse.T)
+            known = (fit.inverse * fit.known) @ fit.inverse.T
+            result.totals.more((number, "loose last"), known)
+            result.totals.more((number, "known"), known)
             if fit.worth is not None:  # of a part, as far as it has the records
                 records = result.totals.sums["all", "records"]
                 share = (records / records[-1])[:, None, None]

@@ -34,17 +34,13 @@ from foreclick.estimate.ladder import (
     places_of,
     rates_of,
 )
+from foreclick.estimate.sources import VALUE_SHRINKAGE, VALUE_SLOPE
 from foreclick.learn.above import STRENGTHS
+from foreclick.learn.allowances import CLICK_VALUE_SHRINKAGE_ERROR, CLICK_VALUE_SLOPE_SD
 from foreclick.learn.prior import Prior
 from foreclick.learn.shrinkage import GAIN, least, leverage_factor
 from foreclick.learn.worth import Worth, clicked, learn_worth, mean_and_noise
 from foreclick.metrics import CLICKS
-
-SHRUNK = 0.2
-"""How far what a change owes to the expected worth of clicks may be off: it comes out too small."""
-
-SLOPE = 0.1
-"""The standard deviation of δ over logs: a click is worth nearly the same at all positions."""
 
 _STEPS, _CLOSE = 20, 1e-9
 
@@ -132,7 +128,7 @@ def _by_position(worth: Worth, clicks: Sequence[_Clicks]) -> tuple[float, float]
 
     By clicks on the same pair at different positions: what other pairs earn says nothing of it.
     """
-    slope, known = 0.0, worth.noise / SLOPE**2
+    slope, known = 0.0, worth.noise / CLICK_VALUE_SLOPE_SD**2
     for _ in range(_STEPS):
         score, bend = -slope * known, known
         for at in clicks:
@@ -222,7 +218,8 @@ class SlotWorths:
         error, moves = worth.errors(pairs, self.by_pair * pairs.w)
         loose, moves = [Loose(owner, error)], moves[:, : batch.pair_count]
         expected = pairs.prior_share * (worth.theta.t * worth.level / worth.due)[pairs.item]
-        shared = [SHRUNK * group_sums(owner, self.by_pair * ((pairs.w - 1) * expected), count)]
+        owed = group_sums(owner, self.by_pair * ((pairs.w - 1) * expected), count)
+        shared = {VALUE_SHRINKAGE: CLICK_VALUE_SHRINKAGE_ERROR * owed}
         for j in reversed(range(len(self.rungs))):
             rung, taken, path = self.rungs[j], self.used[j], self.paths[j]
             where = self.slots.context, owner[pair_of(self.rungs[j:])]
@@ -236,17 +233,15 @@ class SlotWorths:
                 position[path.cell] = self.slots.position
                 position[: len(rung.n)] = self.cells.one % batch.depth
                 by_slope = slip * (due * np.log1p(position) * worth.slope_sd)
-                shared.append(group_sums(context, by_slope, count))
+                shared[VALUE_SLOPE] = group_sums(context, by_slope, count)
             moves = moved_up(rung, taken, moves[:, rung.below])
         psi: Any = found.psi
         psi[: len(moves)] += self._influence(moves)
         more = (0, len(psi) - len(moves)), (0, 0)
         found.loose += [Loose(at, np.pad(each, more)) for at, each in loose]
-        before: Any = found.shared
-        errors = np.stack(shared)
-        if before.shape[2] != count:  # of all contexts together
-            errors = errors.sum(axis=2, keepdims=True)
-        found.shared = np.concatenate([before, errors])
+        whole = any(each.shape[2] != count for each in found.shared.values())  # of all contexts
+        for source, each in shared.items():
+            found.shared[source] = (each.sum(axis=1, keepdims=True) if whole else each)[None]
 
     def _influence(self, moves: Floats) -> Floats:
         """Shape (E, R): what clicks earned besides what is expected of them, by how it counts.

@@ -33,6 +33,11 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.learn.allowances import (
+    COEFFICIENT_PRECISION,
+    EXAMINATION_PRECISION,
+    INTERCEPT_PRECISION,
+)
 from foreclick.learn.shrinkage import best_strength, loss_of, of_counts
 from foreclick.learn.stopping import FirstClicks, Stopping, first_clicks, readers
 from foreclick.learn.words import (
@@ -45,15 +50,7 @@ from foreclick.learn.words import (
     production_expects,
 )
 from foreclick.policies.base import PolicyTable
-
-RIDGE = 1.0
-"""The precision of what is known of a coefficient beforehand."""
-
-SHARPNESS = 1.0
-"""The precision of what is known beforehand of the logarithm of examination: k^-.7."""
-
-LEAST_KNOWN = 1e-3
-"""The same of the intercept: nothing, unless there are no clicks at all."""
+from foreclick.words import plural
 
 ROUNDS = 60
 """Newton's steps that a fit may take: one that needs more has not converged."""
@@ -82,6 +79,12 @@ class FitReport(NamedTuple):
     iterations: int
     score: float = 0.0
     condition: float = 1.0
+
+    def __str__(self) -> str:
+        """In words, for `--debug`."""
+        how = "converged" if self.converged else "did not converge"
+        steps = f"{self.iterations} {plural(self.iterations, 'step')}"
+        return f"{how} in {steps}, score {self.score:.1e}, condition {self.condition:.3g}"
 
     @classmethod
     def of(cls, iterations: int, score: Floats, slope: Floats, *, converged: bool) -> FitReport:
@@ -418,11 +421,11 @@ def solved(
         earlier: what earlier records say of p.
     """
     f, k = len(theta.beta), len(theta.p)
-    usual, sharpness = -0.7 * np.log(np.arange(2, k + 1)), np.full(k - 1, SHARPNESS)
+    usual, sharpness = -0.7 * np.log(np.arange(2, k + 1)), np.full(k - 1, EXAMINATION_PRECISION)
     if earlier is not None:
         usual, sharpness = earlier.log_p, earlier.sharpness
-    known = np.append(np.full(f, RIDGE), sharpness)
-    known[0] = LEAST_KNOWN
+    known = np.append(np.full(f, COEFFICIENT_PRECISION), sharpness)
+    known[0] = INTERCEPT_PRECISION
     free = np.ones(f + k - 1, dtype=np.bool_)
     free[f:] = not given
 

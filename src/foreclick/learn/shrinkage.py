@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
-
-MOST_OWN = 0.9
-"""Of what a cell rests on, a day has no more than this by itself."""
+from foreclick.learn.allowances import LEVERAGE_BOUND
 
 
 def borrowed(n: Floats, s: Floats | float) -> Floats:
@@ -35,7 +33,7 @@ def own_weight(n: Floats, s: Floats | float) -> Floats:
 
 def leverage_factor(own: Floats) -> Floats:
     """1 / √(1 − h), which undoes that a day with the share h of a cell has made itself expected."""
-    return np.asarray(1 / np.sqrt(1 - np.minimum(own, MOST_OWN)))
+    return np.asarray(1 / np.sqrt(1 - np.minimum(own, LEVERAGE_BOUND)))
 
 
 def climb(

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Floats, Ints, ratio, sums
+from foreclick.learn.allowances import STOPPING_ERROR
 from foreclick.learn.shrinkage import GAIN, best_strength, loss_of, of_counts
 
 FEWEST = 0.02
@@ -31,9 +32,6 @@ FEWEST = 0.02
 
 LEAST_STOPPING = 0.05
 """κ below it changes nothing."""
-
-DOUBT = 0.15
-"""κ is off by this share, however many clicks it rests on."""
 
 
 class FirstClicks(NamedTuple):
@@ -154,7 +152,7 @@ def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> St
     if loss_of(*whole) - loss <= GAIN or kappa < LEAST_STOPPING:
         return None
     error = mean * math.sqrt(1 / max(clicks.sum(), 1.0) + 1 / due.sum())
-    return Stopping(mean, context, pair, spread, math.hypot(DOUBT, error / kappa))
+    return Stopping(mean, context, pair, spread, math.hypot(STOPPING_ERROR, error / kappa))
 
 
 def _strength(clicks: Floats, mean: Floats) -> tuple[float, float]:

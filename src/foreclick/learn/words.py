@@ -15,6 +15,7 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
 from foreclick.batches.arrays import numbered
+from foreclick.learn.allowances import OVERLAP_MISFIT
 
 CALM = -12.0, 2.0
 """Bounds of the logarithm of a rate."""
@@ -200,9 +201,6 @@ LEAST_OUTSIDE = 0.2
 DOUBTFUL = 0.03
 """By so much must it fit better, for each unit of that share."""
 
-MISFIT = 0.01
-"""A share that fits worse by no more than this may be the right one."""
-
 
 class Alike(NamedTuple):
     """How alike two rankers are: scores of a pool of items, normal, with a correlation.
@@ -248,7 +246,7 @@ def alike(listed: Floats, both: Floats, *, same_retrieval: bool = False) -> Alik
                 best[j] = cost[at, j]
                 fits[j] = Alike(float(pool), float(rho[at, 0, 0]), float(outside[j]))
     root = np.sqrt(best)
-    most = float(outside[root <= root.min() + MISFIT].max(initial=0.0))
+    most = float(outside[root <= root.min() + OVERLAP_MISFIT].max(initial=0.0))
     at = int(np.argmin(best + (DOUBTFUL * outside) ** 2))
     return fits[at if outside[at] >= LEAST_OUTSIDE else 0]._replace(most=most)
 

@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.batches import Batch, Floats, Ints, ratio, sums
-from foreclick.learn.prior import RIDGE, FitReport, Theta, rates
+from foreclick.learn.allowances import COEFFICIENT_PRECISION
+from foreclick.learn.prior import FitReport, Theta, rates
 from foreclick.learn.shrinkage import best_strength, of_counts
 from foreclick.learn.words import expected_rates
 from foreclick.metrics import CLICKS
@@ -135,7 +136,7 @@ class Worth:
         """Shape (E, E): the covariance that no record shows of what items and γ are off by."""
         error = self.pull / self.due - self.by_score @ self.centre.T
         error *= np.sqrt(self.noise * self.theta.t)
-        known = RIDGE * self.noise**2 * self.by_score @ self.by_score.T
+        known = COEFFICIENT_PRECISION * self.noise**2 * self.by_score @ self.by_score.T
         return np.asarray(error @ error.T + known)
 
 
@@ -215,7 +216,7 @@ def learn_worth(worth: Worth, parts: Sequence[tuple[pa.Array, Floats, Floats, Fl
     some = np.flatnonzero(c > 0)
     c, r, item, x = c[some], r[some], item[some], _design(examined, more[:, item])[some]
     theta = Theta(np.zeros(x.shape[1]), np.ones(1), _ALL_ALIKE, _ALL_ALIKE)
-    ridge = RIDGE * (noise or 1.0) * np.eye(x.shape[1])
+    ridge = COEFFICIENT_PRECISION * (noise or 1.0) * np.eye(x.shape[1])
     size = np.inf
     for turn in range(_ROUNDS):
         if noise and turn < _LEARNING:

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
+from foreclick.learn.allowances import SHARED_ERROR_WEIGHT
 from foreclick.learn.prior import Prior, moved_rates, rates
 from foreclick.learn.shrinkage import borrowed, descend, own_weight
 from foreclick.learn.words import expected_rates, powers, steps
@@ -37,10 +38,6 @@ from foreclick.optimization.solvers import Cells, Limits, best_choices, decode, 
 
 # Why a context has the policy that it has: a new one, or production's.
 CHANGED, UNSURE, IMPOSSIBLE = "changed", "nothing sure", "not possible"
-
-# How much more an error of what contexts share weighs than one of clicks: it harms many of them at
-# once, where errors of clicks average out.
-SHARED = 2.0
 
 Cell = Literal["list", "ip", "item"]
 PROBABILITY = "probability"
@@ -389,7 +386,7 @@ class Solver:
         if self.ladder and rates and not (may_stay and sure <= production + _TINY):
             weight = np.zeros(one.n.shape)
             weight[:, :depth] = chosen.reshape(shown.shape) * self.theta
-            error = SHARED * self.ladder.se(rates.gradient(weight))
+            error = SHARED_ERROR_WEIGHT * self.ladder.se(rates.gradient(weight))
             sure = min(sure, naive - self.pessimism * error)
         if may_stay and sure <= production + _TINY:
             return stays._replace(why=UNSURE)

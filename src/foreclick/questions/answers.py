@@ -16,6 +16,7 @@ from foreclick.learn.above import ALARM
 from foreclick.metrics import AnyMetric
 from foreclick.policies import Lists, Policy
 from foreclick.questions.agreement import Beside, agreement, is_blind, lifts, seen_words
+from foreclick.questions.errors import errors_table
 from foreclick.questions.verdicts import DISAGREE, UNKNOWN, Evidence, Verdict
 from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.words import few, number_of, plural
@@ -69,6 +70,7 @@ class Evaluation(Result):
         compared: a sentence on how far down lists are compared, if the candidate's end early.
         by: the segments that it is split by.
         whole: where it is split, the rows of the whole log, which the parts add up to.
+        sources: the rows of `errors`.
     """
 
     evidence: tuple[Evidence, ...] = ()
@@ -78,6 +80,7 @@ class Evaluation(Result):
     compared: str = ""
     by: tuple[str, ...] = ()
     whole: tuple[Mapping[str, Value], ...] = ()
+    sources: tuple[Mapping[str, Value], ...] = ()
     _hidden = "se borrowed margin change change_low change_high contexts"
     _idle: ClassVar[Mapping[str, Value]] = {
         "clip": math.inf,
@@ -163,6 +166,31 @@ class Evaluation(Result):
                 if isinstance(number, int | float) and math.isfinite(number):
                     numbers[f"{key}/{column}"] = float(number)
         return numbers
+
+    def errors(self) -> Result:
+        """What the answer's intervals of lifts consist of: one row for each source of error.
+
+        | column | meaning |
+        |---|---|
+        | kind | sampling: falls as records come; model: stays, an allowance; unseen: moves an end |
+        | source | where the error comes from |
+        | lift_se | its standard error, in points of lift |
+        | share | its share of the variance |
+        | less, more | how far it moves the lower and the upper end |
+
+        The squares of `lift_se` add up to the variance of a lift. Its interval reaches as many
+        standard errors to both sides as Student's t says, and further by `less` and `more`.
+
+        Examples:
+            >>> log = {"context": ["q"] * 6, "items": [[1, 2], [2, 1]] * 3, "clicks": [[1, 0]] * 6}
+            >>> log["clicks"][1] = [0, 1]
+            >>> import foreclick as fc
+            >>> new = {"context": ["q"], "items": [[2, 1]]}
+            >>> e = fc.evaluate(log, new, metrics="clicks@1", estimators="ip")
+            >>> e.errors()["source"]
+            ['records', 'small cells', 'never seen']
+        """
+        return errors_table(self.sources)
 
     def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
         """Without the numbers of an estimator that saw next to nothing."""

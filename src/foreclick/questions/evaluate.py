@@ -50,6 +50,7 @@ from foreclick.questions.answers import (
 )
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.depth import compared_down
+from foreclick.questions.errors import error_rows
 from foreclick.questions.verdicts import Evidence, Pair, judge_pairs
 from foreclick.results import format_value
 from foreclick.rules import Choice
@@ -199,8 +200,12 @@ def evaluate(
             past="" if level.past is None else level.past.past,
         )
         rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
+        if not whole:
+            for pair, row in zip(pairs, rows, strict=True):
+                sources.extend(error_rows(pair, row) if row["estimator"] == answering else ())
         return ones, rows, evidence, verdicts
 
+    sources: list[dict[str, Any]] = []
     ones, rows, evidence, verdicts = answer(whole=False)
     if clusters:
         notes += verdict_notes(rows, evidence, verdicts, segments, answering)
@@ -223,6 +228,7 @@ def evaluate(
         compared=depth_words,
         by=segments,
         whole=tuple(answer(whole=True)[1]) if segments else (),
+        sources=tuple(sources),
     )
 
 

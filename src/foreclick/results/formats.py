@@ -24,12 +24,16 @@ class Kind(Enum):
     CHANGE = "change"  # difference of two values
     SHARE = "share"  # part of a whole, 0 to 1
     LIFT = "lift"  # change relative to what was
+    POINTS = "points"  # of a lift: a size without a sign
     BOUND = "bound"  # a setting, shown as it was given
     FACT = "fact"  # a count or a value, whichever it is
 
 
 _COLUMNS = {
-    Kind.TEXT: "estimator metric model policy candidate against verdict test grade cell",
+    Kind.TEXT: """
+        estimator metric model policy candidate against verdict test grade cell
+        kind source
+    """,
     Kind.COUNT: """
         contexts changed kept lists records arm_records clicks missing_contexts dropped
         folds replicates pairs rows files bytes cells seen out_of_sight position items
@@ -45,6 +49,7 @@ _COLUMNS = {
         lift lift_low lift_high predicted predicted_low predicted_high measured measured_low
         measured_high difference difference_low difference_high
     """,
+    Kind.POINTS: "lift_se less more",
     Kind.BOUND: "clip",
     Kind.FACT: "found",
 }
@@ -130,6 +135,7 @@ _FORMATS: dict[Kind, Callable[[float], str]] = {
     Kind.CHANGE: lambda value: _significant(round(value, _NOISE), "+", digits=3),
     Kind.SHARE: _share,
     Kind.LIFT: _lift,
+    Kind.POINTS: lambda value: _lift(value).removeprefix("+"),
     Kind.BOUND: lambda value: f"{value:,.10g}",
     Kind.FACT: lambda value: (
         f"{value:,.0f}" if float(value).is_integer() else _significant(value, "")
