@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -143,13 +144,17 @@ class Case:
         return fits[self.reward]
 
     @cached_property
+    def heard(self) -> fc.Tally:
+        """The log, without contexts that are dropped."""
+        if not self.kind.drop:
+            return self.tally
+        known = [row for row in self.rows if row["context"] in self.candidates[0]]
+        return tallied(known, self.roles)
+
+    @cached_property
     def production(self) -> Prior:
-        """What production alone says, of the contexts that are not dropped."""
-        tally = self.tally
-        if self.kind.drop:
-            known = [row for row in self.rows if row["context"] in self.candidates[0]]
-            tally = tallied(known, self.roles)
-        return production_prior(batches_of(tally), self.kind.ladder, self.reward)
+        """What production alone says."""
+        return production_prior(batches_of(self.heard), self.kind.ladder, self.reward)
 
     def log(self, *, candidates: bool) -> oracle.Log:
         """As the oracle sees it; with candidates, the contexts that they know."""
@@ -228,7 +233,12 @@ def test_what_production_says_solves_the_equations(name: str, seed: int):
     near(first.theta.beta, again.beta, IN_TURN)
     near(np.log(first.theta.p), np.log(again.p), IN_TURN)
     if asked.kind.ladder.stopping is None:
-        stop = log.stopping(rates_by(log, first))
+        found = rates_by(log, first)
+        (batch,) = batches_of(asked.heard)
+        clicks, due, _, variance = replace(first, base=first).first_clicks(batch)
+        z = (due.sum() - clicks.sum()) / math.sqrt(variance)
+        near(z, log.mantel_haenszel(found), SOLVED)
+        stop = log.stopping(found)
         assert (fit.stopping is None) == (stop is None)
         if fit.stopping is not None:
             near(fit.stopping[:4], stop, SOLVED)
