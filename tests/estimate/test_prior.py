@@ -202,6 +202,32 @@ def test_readers_stop_if_clicks_below_first_results_say_so():
     assert production_prior(batches_of(tally), fc.Ladder(), "clicks").stopping is None
 
 
+@pytest.mark.parametrize("stopping", [0.0, 0.6])
+def test_few_records_of_many_contexts_say_whether_readers_stop(stopping: float):
+    """Five records of each: below other first results, many contexts have no click at all."""
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        size, contexts = 3000, 600
+        rates, query = rng.uniform(0.05, 0.3, (contexts, 8)), rng.integers(0, contexts, size)
+        order = rng.permuted(np.tile(np.arange(8), (size, 1)), axis=1)[:, :5]
+        examined = np.take_along_axis(rates[query], order, axis=1) * [1.0, 0.7, 0.5, 0.4, 0.3]
+        clicks = rng.random((size, 5)) < examined
+        ends = clicks & (rng.random((size, 5)) < stopping)
+        clicks &= ends.cumsum(axis=1) - ends == 0
+        log = {"context": query, "items": order.tolist(), "clicks": clicks.astype(int).tolist()}
+        log |= {"day": rng.integers(0, 8, size)}
+        tally = fc.tally(fc.read_log(log, period="day"))
+        found.append(production_prior(batches_of(tally), fc.Ladder(), "clicks").stopping)
+    if stopping:
+        means = [each.mean for each in found if each is not None]
+        assert len(means) == len(found)
+        assert np.mean(means) == pytest.approx(stopping, abs=0.05)
+        assert all(each is not None and each.alike for each in found)
+    else:
+        assert found == [None] * len(found)
+
+
 def test_another_order_of_the_same_items_is_worth_the_same():
     """No position counts more than another: the old ladder saw a change in 80 of 200 such logs."""
     excluded = 0

@@ -7,9 +7,10 @@ a click ended no reading,
     D = C' m / m'
 
 clicks would be due below the first results that were clicked, so C / D estimates 1 − κ; with the
-weights of Mantel and Haenszel, contexts with few records do no harm. Lists that react to clicks do
-not disturb it, and readers who differ make κ smaller, never larger. Further down, those who have
-left already would be taken for readers who did not click.
+weights of Mantel and Haenszel, contexts with few records do no harm, and their test says whether
+κ may be 0. Lists that react to clicks do not disturb it, and readers who differ make κ smaller,
+never larger. Further down, those who have left already would be taken for readers who did not
+click.
 
 1 − κ differs between contexts, and between the items of a context, as far as the log shows:
 Γ-distributed around that of the log, and around that of the context.
@@ -40,11 +41,13 @@ class FirstClicks(NamedTuple):
     Attributes:
         clicks: Shape (P,): clicks below, of the pair that stands first; `due`: if none stops.
         spread: Σ b and Σ b², of the clicks b below a first result that was clicked.
+        variance: of Σ clicks − Σ due if none stops and clicks do not come together.
     """
 
     clicks: Floats
     due: Floats
     spread: Floats
+    variance: float
 
 
 def first_clicks(batch: Batch, reward: str, rate: Floats) -> FirstClicks:
@@ -65,16 +68,17 @@ def first_clicks(batch: Batch, reward: str, rate: Floats) -> FirstClicks:
 
     expected, one = rate[:, 1:].sum(axis=1), by_list(clicked)
     due, other = by_context(one * expected), by_context((batch.list_n - one) * expected)
-    share = ratio(other, due + other)[batch.list_context]
+    share = ratio(other, due + other)
     level = ratio(by_context(by_list((1 - clicked) * below)), due + other)[batch.list_context]
     first = batch.lists[:, 0]
     some = first != EMPTY
     clicks, due = (
         sums(first[some], values[some], batch.pair_count)
-        for values in (by_list(clicked * below) * share, one * expected * level)
+        for values in (by_list(clicked * below) * share[batch.list_context], one * expected * level)
     )
-    after = batch.n * clicked
-    return FirstClicks(clicks, due, np.array([after @ below, after @ below**2]))
+    after, other = batch.n * clicked, share[batch.pair_context]
+    spread = np.array([after @ below, after @ below**2])
+    return FirstClicks(clicks, due, spread, float(clicks @ (1 - other) + due @ other))
 
 
 class Stopping(NamedTuple):
@@ -144,24 +148,28 @@ def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> St
     owner = np.concatenate([each + at for each, at in zip(owners, starts[:-1], strict=True)])
     mean = float(np.clip(clicks.sum() / due.sum(), 1e-3, 1.0))
     whole = [sums(owner, each, int(starts[-1])) for each in (clicks, due)]
-    context, loss = _strength(whole[0], mean * whole[1])
+    context = _strength(whole[0], mean * whole[1])
     of_context = _leaning(whole[0], whole[1], np.full(len(whole[0]), mean), context)[owner]
-    pair, _ = _strength(clicks, of_context * due)
+    pair = _strength(clicks, of_context * due)
     stop = np.clip(1 - _leaning(clicks, due, of_context, pair), 0.0, 1.0)
     kappa = float(stop @ due / due.sum())
-    if loss_of(*whole) - loss <= GAIN or kappa < LEAST_STOPPING:
+    variance = sum(each.variance for each in firsts) / spread
+    fewer = max(float(due.sum() - clicks.sum()), 0.0)
+    if fewer**2 <= 2 * GAIN * variance or kappa < LEAST_STOPPING:
         return None
     error = mean * math.sqrt(1 / max(clicks.sum(), 1.0) + 1 / due.sum())
     return Stopping(mean, context, pair, spread, math.hypot(STOPPING_ERROR, error / kappa))
 
 
-def _strength(clicks: Floats, mean: Floats) -> tuple[float, float]:
-    """The strength by which counts hold to their means, and its loss; infinite if all do."""
-    loss, alike = of_counts(clicks, mean), loss_of(clicks, mean)
+def _strength(clicks: Floats, mean: Floats) -> float:
+    """The strength by which counts hold to their means; infinite if all do.
+
+    Where nothing is due, because nobody clicked below other first results, counts say nothing.
+    """
+    clicks, mean = clicks[mean > 0], mean[mean > 0]
+    loss = of_counts(clicks, mean)
     strength = best_strength(loss)
-    if alike - loss(math.log(strength)) <= GAIN:
-        return math.inf, alike
-    return strength, loss(math.log(strength))
+    return math.inf if loss_of(clicks, mean) - loss(math.log(strength)) <= GAIN else strength
 
 
 def readers(mu: Floats, shown: Ints, kappa: Floats) -> Floats:

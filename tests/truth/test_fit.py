@@ -1,0 +1,325 @@
+"""The ladder's fit, against its equations written down from the formulas and solved by SciPy."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import foreclick as fc
+from foreclick.batches import batches_of
+from foreclick.estimate.columns import View
+from foreclick.estimate.fitting import STEP, fit_priors, known_part, production_prior
+from foreclick.estimate.ladder import candidate_words, pairs_of
+from foreclick.learn.prior import Prior
+from tests.drawn import Draw, drawn, half_new, lists_table
+from tests.truth import fit as oracle
+from tests.truth.oracle import Policy
+
+pytestmark = [
+    pytest.mark.truth,
+    pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning"),
+]
+
+SOLVED = 1e-7
+"""The library's last step is below 1e-11, and a root is good to 1e-13 of the largest number."""
+
+STEPPED = 2e-3
+"""Strengths are found at β and p of which the last step was below 1e-3 (of production, 1e-4)."""
+
+IN_TURN = 0.03
+"""Production's β and log p are those of strengths that the last turn moved by up to 20 %."""
+
+QUOTIENT = 1e-6
+"""J by a difference quotient with steps of 1e-5: its own error is some 1e-9 of the largest."""
+
+AVERAGE = 0.1
+"""J is an average slope: it was up to 5 % off that of the log at hand."""
+
+P = (1.0, 0.6, 0.45, 0.3)
+
+
+USUAL = fc.Ladder()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a random log is like, and what is asked of it.
+
+    Attributes:
+        stops: how often a click ends the reading, of every other context.
+        by_list: whether each list has click rates of its own.
+        extra: whether there is revenue without a click, so that it is fitted by itself.
+        candidates: how many.
+    """
+
+    draw: Draw
+    ladder: fc.Ladder = USUAL
+    drop: bool = False
+    stops: tuple[float, float] = (0.0, 0.0)
+    by_list: bool = False
+    extra: bool = False
+    candidates: int = 1
+
+
+MANY = Draw(records=900, contexts=4, periods=6)
+KINDS = {
+    "plain": Kind(Draw()),
+    "ragged": Kind(Draw(ragged=True, text=True, missing=True), candidates=2),
+    "days": Kind(Draw(periods=6), candidates=2),
+    "two days": Kind(Draw(periods=2, contexts=8)),
+    "dropped": Kind(Draw(periods=8, ragged=True, missing=True), drop=True),
+    "users": Kind(Draw(unit=True, periods=5, missing=True), candidates=2),
+    "revenue": Kind(Draw(orders=True, periods=7, records=500), extra=True),
+    "stops": Kind(MANY, stops=(0.8, 0.8), candidates=2),
+    "stops here and there": Kind(
+        replace(MANY, ragged=True, missing=True), stops=(0.6, 0.6), drop=True
+    ),
+    "some stop": Kind(MANY, stops=(0.95, 0.05)),
+    "by list": Kind(MANY, by_list=True),
+    "by list and stops": Kind(replace(MANY, periods=0), by_list=True, stops=(0.8, 0.8)),
+    "by position": Kind(MANY, fc.Ladder("ip"), by_list=True, candidates=2),
+    "given p": Kind(Draw(periods=6), fc.Ladder(examination=P), candidates=2),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random log of a kind, what the library fits to it, and what the oracle reads."""
+
+    kind: Kind
+    rows: list[dict[str, Any]]
+    roles: dict[str, Any]
+    candidates: Sequence[Policy]
+
+    @classmethod
+    @cache
+    def of(cls, name: str, seed: int) -> Case:
+        """The log of this kind and number."""
+        kind = KINDS[name]
+        found, rng = drawn(f"{name} {seed}", kind.draw), random.Random(seed)  # noqa: S311 - no secret
+        own: dict[Any, float] = {}
+        for row in found.rows:
+            clicks, stopped = row["clicks"], False
+            stops = kind.stops[int(row["context"][1:]) % 2]
+            for k in range(len(clicks)):
+                if kind.by_list:
+                    rate = own.setdefault(
+                        (row["context"], *row["items"], k), rng.uniform(0.02, 0.7)
+                    )
+                    clicks[k] = int(rng.random() < rate)
+                clicks[k] *= not stopped
+                stopped |= clicks[k] and rng.random() < stops
+            if kind.extra:
+                row["price"] = [v + rng.choice([0, 0, 0, 1.5]) for v in row["price"]]
+        candidates = [found.candidate, half_new(found)][: kind.candidates]
+        return cls(kind, found.rows, found.roles, candidates)
+
+    @property
+    def reward(self) -> str:
+        return "price" if self.kind.extra else "clicks"
+
+    @cached_property
+    def tally(self) -> fc.Tally:
+        """The log."""
+        return tallied(self.rows, self.roles)
+
+    @cached_property
+    def policies(self) -> list[fc.Policy]:
+        """The candidates, as the library reads them."""
+        return [fc.Lists(lists_table(each)) for each in self.candidates]
+
+    @cached_property
+    def fit(self) -> Prior:
+        """With what the candidates say."""
+        drop, ladder = self.kind.drop, self.kind.ladder
+        fits = fit_priors(self.tally, ladder, [self.reward], self.policies, 4, drop=drop)
+        return fits[self.reward]
+
+    @cached_property
+    def heard(self) -> fc.Tally:
+        """The log, without contexts that are dropped."""
+        if not self.kind.drop:
+            return self.tally
+        known = [row for row in self.rows if row["context"] in self.candidates[0]]
+        return tallied(known, self.roles)
+
+    @cached_property
+    def production(self) -> Prior:
+        """What production alone says."""
+        return production_prior(batches_of(self.heard), self.kind.ladder, self.reward)
+
+    def log(self, *, candidates: bool) -> oracle.Log:
+        """As the oracle sees it; with candidates, the contexts that they know."""
+        known = candidates or self.kind.drop
+        days, depth = self.kind.draw.periods, max(len(row["items"]) for row in self.rows)
+        records = [
+            oracle.Record(
+                row["context"], tuple(row["items"]), tuple(map(float, row[self.reward])), row["day"]
+            )
+            for row in self.rows
+            if not known or row["context"] in self.candidates[0]
+        ]
+        words = [rank_features(each, depth) for each in self.candidates] if candidates else []
+        given = np.array(P) if self.kind.ladder.examination else None
+        return oracle.Log(
+            records,
+            depth,
+            days if days >= 5 else 1,
+            self.production.unit,
+            candidates=words,
+            given=given,
+        )
+
+
+def tallied(rows: list[dict[str, Any]], roles: dict[str, Any]) -> fc.Tally:
+    """A log of these rows."""
+    return fc.tally(fc.read_log(pa.Table.from_pylist(rows), **roles))
+
+
+def rank_features(policy: Policy, depth: int) -> dict[Any, tuple[float, float]]:
+    """By context and item, the share of lists that have it and its mean height."""
+    found: dict[Any, tuple[float, float]] = {}
+    for context, lists in policy.items():
+        for items, mass in lists.items():
+            for k, item in enumerate(items[:depth], start=1):
+                s, u = found.get((context, item), (0.0, 0.0))
+                found[context, item] = s + mass, u + mass * oracle.height(k, depth)
+    return found
+
+
+def read_by(log: oracle.Log, fit: Prior, more: float = 1.0) -> Any:  # noqa: ANN401
+    """Which share of readers gets to a slot, by the rates of the fits before."""
+    if fit.stopping is None:
+        return lambda slot: 1.0
+    assert fit.base is not None
+    return log.readers(oracle.Stop(*fit.stopping[:4]), rates_by(log, fit.base), more)
+
+
+def rates_by(log: oracle.Log, fit: Prior) -> oracle.Found:
+    """Levels and rates by a fit's β, p, a and t."""
+    theta, beta = fit.theta, np.zeros(log.x.shape[1])
+    beta[: len(theta.beta)] = theta.beta
+    return log.count(read_by(log, fit)).at(beta, theta.p, theta.a, theta.t)
+
+
+SEEDS = range(3)
+LOGS = pytest.mark.parametrize(("name", "seed"), [(n, s) for n in KINDS for s in SEEDS])
+
+
+def near(found: Any, right: Any, tolerance: float) -> None:  # noqa: ANN401
+    np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance)
+
+
+@LOGS
+def test_what_production_says_solves_the_equations(name: str, seed: int):
+    asked = Case.of(name, seed)
+    first = fit = asked.production
+    while first.base is not None:
+        first = first.base
+    log = asked.log(candidates=False)
+    own = log.fit()
+    near(first.theta.beta, own.beta, STEPPED)
+    near(first.theta.p, own.p, STEPPED)
+    near(np.log([first.theta.a, first.theta.t]), np.log([own.a, own.t]), STEPPED)
+    again = log.root(first.theta.a, first.theta.t)
+    near(first.theta.beta, again.beta, IN_TURN)
+    near(np.log(first.theta.p), np.log(again.p), IN_TURN)
+    if asked.kind.ladder.stopping is None:
+        found = rates_by(log, first)
+        (batch,) = batches_of(asked.heard)
+        clicks, due, _, variance = replace(first, base=first).first_clicks(batch)
+        z = (due.sum() - clicks.sum()) / math.sqrt(variance)
+        near(z, log.mantel_haenszel(found), SOLVED)
+        stop = log.stopping(found)
+        assert (fit.stopping is None) == (stop is None)
+        if fit.stopping is not None:
+            near(fit.stopping[:4], stop, SOLVED)
+
+
+@LOGS
+def test_what_candidates_say_solves_the_equations(name: str, seed: int):
+    asked = Case.of(name, seed)
+    fit, kind = asked.fit, asked.kind
+    base, log = base_of(asked)
+    first = log.root(base.theta.a, base.theta.t)
+    near(np.log([fit.theta.a, fit.theta.t]), np.log(log.strengths(first)), STEPPED)
+    found = log.root(fit.theta.a, fit.theta.t)
+    near(fit.theta.beta, found.beta, SOLVED)
+    near(np.log(fit.theta.p), np.log(found.p), SOLVED)
+    level, alpha = library_rates(asked)
+    near(level, found.level, SOLVED)
+    near(alpha, found.alpha, SOLVED)
+    for j in range(kind.candidates):
+        near(fit.bare[j], log.alone(j, found), SOLVED)
+    free = len(found.beta) if kind.ladder.examination else len(fit.inverse)
+    right = np.linalg.inv(log.slope(found)[:free, :free])
+    near(fit.inverse[:free, :free] / np.abs(right).max(), right / np.abs(right).max(), QUOTIENT)
+    assert not fit.inverse[free:].any()
+
+
+def base_of(asked: Case) -> tuple[Prior, oracle.Log]:
+    """Production's fit that the candidates' began with, and the log as that has it read."""
+    fit, base = asked.fit, asked.production
+    log = asked.log(candidates=True)
+    read = read_by(log, fit)
+    return base, log.count(read, log.passes(fit.strengths, base.theta.p, read))
+
+
+def library_rates(asked: Case) -> tuple[Any, Any]:
+    """The levels of contexts and the rates of pairs that the library finds."""
+    fit, (whole,) = asked.fit, batches_of(asked.tally)
+    view = View.of(whole, asked.policies, 4, ())
+    if asked.kind.drop:
+        view = View.of(known_part(whole, view.known), asked.policies, 4, ())
+    known = np.asarray(view.known.all(axis=1))
+    words, before = candidate_words(view), replace(fit, theta=asked.production.theta)
+    part = pairs_of(view.batch, words, before, fit.taken(view.batch, view.known))
+    rates = part.rates(fit.theta)
+    return rates.level[known], rates.alpha[known[view.batch.pair_context]]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["stops", "stops here and there", "by list and stops"])
+def test_more_stopping_moves_the_fit_as_it_says(name: str, seed: int):
+    """A quotient of fits, each of them solved anew."""
+    asked = Case.of(name, seed)
+    (base, log), fit = base_of(asked), asked.fit
+    found = []
+    for more in (1.0, 1 + STEP):
+        read = read_by(log, fit, more)
+        passes = log.passes(fit.strengths, base.theta.p, read)
+        at = log.count(read, passes).root(fit.theta.a, fit.theta.t)
+        found.append(np.append(at.beta, np.log(at.p[1:])))
+    moved = (found[1] - found[0]) / STEP
+    near(fit.by_stopping / np.abs(moved).max(), moved / np.abs(moved).max(), AVERAGE)
+
+
+@pytest.mark.parametrize("name", ["plain", "days", "by list", "stops"])
+def test_a_click_moves_the_fit_by_the_inverse_of_the_slope(name: str):
+    """A thousandth of a click more, and everything solved again, but for strengths.
+
+    J has levels answer as they do on average, so J⁻¹ S is not the derivative of the log at hand.
+    """
+    asked = Case.of(name, 0)
+    (_, log), fit, step = base_of(asked), asked.fit, 1e-3
+    a, t = fit.theta.a, fit.theta.t
+    before = log.root(a, t)
+    theta = np.append(before.beta, np.log(before.p[1:]))
+    told, right = [], []
+    for at in np.random.default_rng(0).choice(np.argwhere(log.n > 0), 12):
+        log.c[tuple(at)] += step
+        after, level = log.root(a, t), log.at(before.beta, before.p, a, t).level
+        score = log.score(np.append(theta, np.log(level)), a)
+        log.c[tuple(at)] -= step
+        told.append(fit.inverse @ score / step)
+        right.append((np.append(after.beta, np.log(after.p[1:])) - theta) / step)
+    size = np.sqrt(np.mean(np.square(right), axis=0))
+    assert np.abs((np.array(told) - right) / size).mean() < AVERAGE
