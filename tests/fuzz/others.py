@@ -190,7 +190,7 @@ def judge_ladder(case: Case) -> int:
     for one in found.of_candidate(0):
         measure = by_name[one.metric.name]
         right = truth.value(records, shown, measure.theta)
-        if one.value is None and not one.parts[0].covered:
+        if one.value is None and not one.parts[0].coverage.covered:
             continue  # nothing of the candidate was ever shown
         size = max(abs(right), one.production or 0.0)
         within = 1e-7 * size + 1e-15 * max(measure.theta)  # the value is a difference

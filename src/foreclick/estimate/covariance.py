@@ -46,17 +46,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from foreclick.batches import Batch, Bools, Cluster, Floats, Ints, batches_of, ratio, sums
+from foreclick.batches import Bools, Cluster, Floats, Ints, batches_of, ratio, sums
 from foreclick.batches.arrays import numbered
 from foreclick.engines import BUCKETS
 from foreclick.estimate.cells import CellEntries, cell_entries, group_sums
-from foreclick.estimate.columns import Totals, along
-from foreclick.estimate.sources import KINDS, SEGMENT, SharedErrors
+from foreclick.estimate.parts import BOTH, BatchParts, cluster_kinds, kinds_of_clusters
+from foreclick.estimate.sources import SEGMENT, SharedErrors
+from foreclick.estimate.sums import HiddenByClusters, HiddenSums, LogSums, Products, along
 from foreclick.estimate.weighted import WeighedCells
 from foreclick.learn.allowances import (
     NEWEY_WEST_LAGS,
@@ -64,17 +64,29 @@ from foreclick.learn.allowances import (
     PSEUDO_RECORDS,
     SEGMENT_TOLERANCE,
 )
-from foreclick.question import Question
+from foreclick.question import Clusters, Question
 from foreclick.tallies.base import Tally
 
 ENOUGH_PERIODS = 5
 """In so many periods a cell must have been seen for its click rate to be more than theirs."""
 
-BOTH = "both"
-"""The kind of clusters that share a period and a unit."""
 
 _ENOUGH = 10  # periods; fewer say nothing of how they follow each other
 _ROUNDING = 1e-12  # the part of a sum that a difference must have to be more than rounding
+
+
+class ClusterErrors(NamedTuple):
+    """Clusters of one kind that have records.
+
+    Attributes:
+        kind: whose records vary together.
+        number: Shape (clusters,): of each, among all of the log.
+        error: Shape (clusters, columns): Σψ / n.
+    """
+
+    kind: str
+    number: Ints
+    error: Floats
 
 
 class Covariance:
@@ -82,81 +94,85 @@ class Covariance:
 
     Args:
         question: what was asked.
-        totals: sums over the log.
+        found: sums over the log.
 
     Attributes:
         count: how many candidates there are.
         width: how many columns; production's come first, one for each metric.
-        filled: which clusters have records, by part and kind.
     """
 
-    def __init__(self, question: Question, totals: Totals) -> None:
-        self.question, self.totals, self.count = question, totals, len(question.candidates)
-        slopes = [totals.sums.get((g, "slope")) for g in range(len(question.groups))]
+    def __init__(self, question: Question, found: LogSums) -> None:
+        self.question, self.found, self.count = question, found, len(question.candidates)
         widths = [
-            len(targets) * self.count + (0 if slope is None else slope.shape[1])
-            for targets, slope in zip(question.groups, slopes, strict=True)
+            group.value.shape[1] + (0 if group.errors is None else len(group.errors.coefficients))
+            for group in found.groups
         ]
         self._starts = np.cumsum([len(question.parts), *widths])
         self.width = int(self._starts[-1])
-        self.filled: dict[tuple[int, str], Bools] = {}
+        self._shown: dict[int, tuple[list[ClusterErrors], Floats | None]] = {}
 
     # --- what records show ------------------------------------------------------------------------
 
-    @cached_property
-    def _influence(self) -> dict[int, Any]:
-        """By part: the covariance of means of independent records, or sums over clusters."""
-        return {}
+    @property
+    def _records(self) -> Floats:
+        """Shape (S,): of the parts, and of the whole."""
+        return self.found.all.records
 
-    def _rows(self, s: int) -> tuple[list[tuple[str, Floats]], Floats | None]:
-        """Kinds of clusters with Σψ / n of each, shape (clusters, columns); or of records, Cov."""
-        if s in self._influence:
-            return self._influence[s]  # type: ignore[no-any-return]
-        n = float(self.totals.get(("all", "records"), s))
-        turn, centre = np.eye(self.width), np.zeros(self.width)
-        parts = self.question.parts
-        for m, metric in enumerate(parts):
-            earned = self.totals.sums["all", "reward", metric][s]
-            centre[m] = along(metric.theta, earned) / n
-        for g in range(len(self.question.groups)):
-            value = self.totals.sums[g, "value"][s]
-            start, end = int(self._starts[g]), int(self._starts[g + 1])
-            centre[start : start + len(value)] = value / n
-            slope = self.totals.sums.get((g, "slope"))
-            if slope is not None:
-                turn[start : start + len(value), start + len(value) : end] = slope[s].T
-        kinds: list[tuple[str, Floats]] = []
-        covariance = None
-        counts = len(parts)  # the column after production's counts records
+    def _rows(self, s: int) -> tuple[list[ClusterErrors], Floats | None]:
+        """The errors of clusters by kind; or the covariance of independent records."""
+        if s not in self._shown:
+            self._shown[s] = self._centred(s)
+        return self._shown[s]
+
+    def _centred(self, s: int) -> tuple[list[ClusterErrors], Floats | None]:
+        n = float(self._records[s])
+        turn, centre = self._centre(s)
+        counts = len(self.question.parts)  # the column after production's counts records
         others = [c for c in range(self.width + 1) if c != counts]
-        if "record" in self.question.clusters:
-            raw = self.totals.sums["record"][s]
+        if self.found.products is not None:
+            raw = self.found.products[s]
             mean = raw[others, counts] / n
             centred = raw[np.ix_(others, others)] - n * np.outer(mean, mean)
-            covariance = turn @ centred @ turn.T / (n * max(n - 1, 1))
-        for kind in ("period", "unit", BOTH):
-            if (kind, -1) not in self.totals.sums:
-                continue
-            numbers = [-1, *range(len(self.question.groups))]
-            each = np.concatenate([self.totals.sums[kind, g][s] for g in numbers], axis=1)
-            self.filled[s, kind] = each[:, counts] > 0
-            each = each[self.filled[s, kind]]
+            return [], turn @ centred @ turn.T / (n * max(n - 1, 1))
+        kinds = []
+        of_groups = zip(*(group.influence for group in self.found.groups), strict=True)
+        names = kinds_of_clusters(self.question.clusters)
+        for kind, own, of_kind in zip(names, self.found.production, of_groups, strict=True):
+            each = np.concatenate([own[s], *(group[s] for group in of_kind)], axis=1)
+            number = np.flatnonzero(each[:, counts] > 0)
+            each = each[number]
             rows = each[:, others] - each[:, [counts]] * centre
-            kinds.append((kind, rows @ turn.T / n))
-        self._influence[s] = kinds, covariance
-        return kinds, covariance
+            kinds.append(ClusterErrors(kind, number, rows @ turn.T / n))
+        return kinds, None
+
+    def _centre(self, s: int) -> tuple[Floats, Floats]:
+        """Shape (columns, columns): how coefficients move columns; (columns,): means of records."""
+        turn, centre, n = np.eye(self.width), np.zeros(self.width), float(self._records[s])
+        for m, metric in enumerate(self.question.parts):
+            centre[m] = along(metric.theta, self.found.all.rewards[metric][s]) / n
+        for start, end, group in zip(
+            self._starts, self._starts[1:], self.found.groups, strict=False
+        ):
+            value = group.value[s]
+            centre[start : start + len(value)] = value / n
+            if group.errors is not None:
+                turn[start : start + len(value), start + len(value) : end] = (
+                    group.errors.sensitivity[s].T
+                )
+        return turn, centre
 
     def freedom(self, s: int) -> float:
         """Degrees of freedom of Student's t; infinite for independent records."""
         rows, _ = self._rows(s)
-        return min((len(each) - 1 for kind, each in rows if kind != BOTH), default=math.inf)
+        sizes = (len(each.number) for each in rows if each.kind != BOTH)
+        return min((size - 1 for size in sizes), default=math.inf)
 
     def clusters(self, s: int) -> tuple[str, float]:
         """Whose records vary together, of several kinds the first, and how many of them."""
         rows, _ = self._rows(s)
         if not rows:
-            return "record", float(self.totals.get(("all", "records"), s))
-        return rows[0][0], float(len(rows[0][1]))
+            return "record", float(self._records[s])
+        return rows[0].kind, float(len(rows[0].number))
 
     def of_clusters(self, s: int, design: Floats) -> dict[str, float]:
         """The variance of a question, shape (columns,), that each kind of cluster shows.
@@ -167,9 +183,9 @@ class Covariance:
         if covariance is not None:
             return {"record": float(design @ covariance @ design)}
         return {
-            kind: float(_outer((each @ design)[:, None])[0, 0])
-            for kind, each in rows
-            if kind != BOTH
+            each.kind: float(_outer((each.error @ design)[:, None])[0, 0])
+            for each in rows
+            if each.kind != BOTH
         }
 
     def shown(self, s: int, design: Floats) -> Floats:
@@ -186,7 +202,9 @@ class Covariance:
         rows, covariance = self._rows(s)
         if covariance is not None:
             return np.asarray(design @ covariance @ design.T), None
-        outer = [(-1.0 if kind == BOTH else 1.0, _outer(each @ design.T)) for kind, each in rows]
+        outer = [
+            (-1.0 if each.kind == BOTH else 1.0, _outer(each.error @ design.T)) for each in rows
+        ]
         added = np.asarray(np.sum([sign * each for sign, each in outer], axis=0))
         if len(outer) == 1:
             return added, None
@@ -196,7 +214,7 @@ class Covariance:
     def by_cluster(self, s: int, design: Floats) -> dict[str, tuple[Ints, Floats]]:
         """By kind: the numbers of clusters with records, and the errors of a question there."""
         rows, _ = self._rows(s)
-        return {kind: (np.flatnonzero(self.filled[s, kind]), each @ design) for kind, each in rows}
+        return {each.kind: (each.number, each.error @ design) for each in rows}
 
     def paired(self, s: int, design: Floats) -> Floats:
         """The covariance of questions, of which differences are as if only two had been asked.
@@ -221,9 +239,9 @@ class Covariance:
         It may be below 0. And the degrees of freedom with it.
         """
         rows, freedom = self._rows(s)[0], self.freedom(s)
-        if not rows or rows[0][0] != "period" or len(rows[0][1]) < _ENOUGH:
+        if not rows or rows[0].kind != "period" or len(rows[0].number) < _ENOUGH:
             return 0.0, freedom
-        days = rows[0][1] @ design
+        days = rows[0].error @ design
         lasting = newey_west(days) - float(_outer(days[:, None])[0, 0])
         return lasting, min(1.5 * len(days) / (NEWEY_WEST_LAGS + 1) - 1, freedom)
 
@@ -253,86 +271,69 @@ class Covariance:
         A part that is a whole context has all records of its cells.
         """
         kinds = self.question.clusters
-        return bool(self.question.by) and s < self.totals.strata - 1 and "record" in kinds
+        return bool(self.question.by) and s < len(self._records) - 1 and "record" in kinds
 
     def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         g, a, c = self._group(column)
+        hidden, at = self.found.groups[g].hidden, a * self.count + c
         covariance = np.zeros((2, 2) if other is None else (1, 1))
-        pool = self.totals.sums.get((g, "pool"))
-        if pool is None:
+        if hidden is None:
             return covariance
-        n = float(self.totals.get(("all", "records"), s))
-        at = a * self.count + c
-        scale = [1.0, float(pool[s, 0, at] / pool[s, 1, at]) if pool[s, 1, at] > 0 else 0.0, 0.0]
+        squares, freedom = hidden.pool[s, :, at].tolist()
+        usual = squares / freedom if freedom > 0 else 0.0
         # What few periods hide and what few units hide are different things. Of both together,
         # which are many, hardly anything is hidden.
-        for kind in self.question.clusters:
-            tau = self.totals.sums.get((g, kind, "tau"))
-            scale[2] = 0.0
-            if tau is not None:
-                known, pooled, under = tau[s, :, at].tolist()
-                over = known + scale[1] * pooled
-                # A difference of equal numbers, which large rewards would make large.
-                rounding = _ROUNDING * (abs(known) + abs(scale[1] * pooled))
-                scale[2] = over / under if over > rounding and under > 0 else 0.0
-            for rank, by in enumerate(scale):
-                if (g, kind, rank, "vf") not in self.totals.sums:
-                    continue
-                vv = self.totals.sums[g, kind, rank, "vv", a][s]
+        for kind in hidden.kinds:
+            ranks = [(1.0, kind.constant), (usual, kind.usual)]
+            if kind.shock is not None:
+                ranks.append((_shock(kind, s, at, usual), kind.shock))
+            for by, products in ranks:
+                of = products.candidates[s, a, c]
                 if other is not None:
-                    covariance[0, 0] += by * vv[c, self._group(other)[2]]
+                    covariance[0, 0] += by * of[self._group(other)[2]]
                     continue
-                vf, ff = (self.totals.sums[g, kind, rank, name][s, at] for name in ("vf", "ff"))
-                covariance += by * np.array([[vv[c, c], vf], [vf, ff]])
-        return covariance / n**2
+                across, production = products.across[s, at], products.production[s, at]
+                covariance += by * np.array([[of[c], across], [across, production]])
+        return covariance / float(self._records[s]) ** 2
 
     def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
         """The variance that shrinkage hides, or the covariance with another column of a ladder."""
         g = self._group(column)[0]
-        loose = self.totals.sums.get((g, "loose"))
-        if loose is None:
+        errors = self.found.groups[g].errors
+        if errors is None:
             return 0.0
         start = int(self._starts[g])
         i, j = column - start, (column if other is None else other) - start
-        slope, across = (self.totals.sums[g, name][s] for name in ("slope", "loose across"))
-        last = self.totals.sums[g, "loose last"]
-        variance = loose[s, i, j] + slope[:, i] @ across[j] + slope[:, j] @ across[i]
-        n = float(self.totals.get(("all", "records"), s))
-        return float(variance + slope[:, i] @ last @ slope[:, j]) / n**2
+        slope, across = errors.sensitivity[s], errors.across[s]
+        variance = errors.columns[s, i, j] + slope[:, i] @ across[j] + slope[:, j] @ across[i]
+        variance += slope[:, i] @ errors.coefficients @ slope[:, j]
+        return float(variance) / float(self._records[s]) ** 2
 
     def of_sample(self, s: int, column: int) -> float:
         """The variance of a candidate that is itself a sample."""
         g, a, c = self._group(column)
-        sample = self.totals.sums.get((g, "sample", c))
-        if sample is None:
+        samples = self.found.groups[g].samples
+        if c not in samples:
             return 0.0
-        own, squares, freedom, alone = sample[s, :, a].tolist()
+        own, squares, freedom, alone = samples[c][s, :, a].tolist()
         usual = squares / freedom if freedom else 0.0
-        return float(own + usual * alone) / float(self.totals.get(("all", "records"), s)) ** 2
-
-    @property
-    def _records(self) -> Floats:
-        """Shape (S,): of the parts, and of the whole."""
-        return np.asarray(self.totals.sums["all", "records"])
+        return float(own + usual * alone) / float(self._records[s]) ** 2
 
     def of_prior(self, s: int, column: int) -> float:
         """The part of `of_shrinkage` that coefficients have from what was known beforehand."""
         g = self._group(column)[0]
-        known = self.totals.sums.get((g, "known"))
-        if known is None:
+        errors = self.found.groups[g].errors
+        if errors is None:
             return 0.0
-        slope = self.totals.sums[g, "slope"][s][:, column - int(self._starts[g])]
-        return float(slope @ known @ slope) / float(self.totals.get(("all", "records"), s)) ** 2
+        slope = errors.sensitivity[s][:, column - int(self._starts[g])]
+        return float(slope @ errors.known @ slope) / float(self._records[s]) ** 2
 
     def off_by(self, s: int, column: int) -> SharedErrors:
         """How far errors that contexts share put a column off; of a part, rates that all share."""
         g = self._group(column)[0]
-        n, at = float(self.totals.get(("all", "records"), s)), column - int(self._starts[g])
-        errors = {
-            source: self.totals.sums[g, "off by", source][s, :, at] / n
-            for source in KINDS
-            if (g, "off by", source) in self.totals.sums
-        }
+        n, at = float(self._records[s]), column - int(self._starts[g])
+        off_by = self.found.groups[g].off_by
+        errors = {source: each[s, :, at] / n for source, each in off_by.items()}
         shift, se = self.own_clicks(s, column)
         if shift:
             apart = math.sqrt(max(shift**2 - (SEGMENT_TOLERANCE * se) ** 2, 0.0))
@@ -348,21 +349,28 @@ class Covariance:
         at, whole, found = column - int(self._starts[g]), len(self._records) - 1, [(0.0, 0.0)]
         if s == whole:
             return found[0]
-        for kind in self.question.clusters:
-            totals = self.totals.sums.get(("unshared", kind, g))
-            if totals is None:
+        for sums_of_kind in self.found.groups[g].own_clicks[: len(self.question.clusters)]:
+            own, all_ = sums_of_kind[s, :, at], sums_of_kind[whole, :, at]
+            if "record" in self.question.clusters:
+                shift = own[0] / self._records[s] - all_[0] / self._records[whole]
+                found.append((float(shift), math.sqrt(own[1]) / self._records[s]))
                 continue
-            if kind == "record":
-                total, square = totals[s, 0, at], totals[s, 1, at]
-                shift = total / self._records[s] - totals[whole, 0, at] / self._records[whole]
-                found.append((float(shift), math.sqrt(square) / self._records[s]))
-                continue
-            each = totals[s, :, at] / self._records[s] - totals[whole, :, at] / self._records[whole]
+            each = own / self._records[s] - all_ / self._records[whole]
             there = each[each != 0]
             count = len(there)
             spread = math.sqrt(count * there.var()) if count > 1 else math.inf
             found.append((float(each.sum()), spread * math.sqrt(count / max(count - 1, 1))))
         return max(found, key=lambda one: one[1])
+
+
+def _shock(hidden: HiddenByClusters, s: int, at: int, usual: float) -> float:
+    """τ² of a column, given s²."""
+    assert hidden.shocks is not None  # noqa: S101 - it comes with what it multiplies
+    known, pooled, under = hidden.shocks[s, :, at].tolist()
+    over = known + usual * pooled
+    # A difference of equal numbers, which large rewards would make large.
+    rounding = _ROUNDING * (abs(known) + abs(usual * pooled))
+    return float(over / under) if over > rounding and under > 0 else 0.0
 
 
 def _cut(covariance: Floats, size: Floats) -> Floats:
@@ -447,7 +455,7 @@ _NOTHING = 1e-14
 def entries_of(
     w: WeighedCells, kinds: Sequence[str], *, dated: bool, rows: bool
 ) -> dict[Cluster, CellEntries]:
-    """What clusters have of the cells, as far as it is needed: see `add_hidden`.
+    """What clusters have of the cells, as far as it is needed: see `hidden_sums`.
 
     Args:
         w: the cells.
@@ -463,30 +471,23 @@ def entries_of(
     return {kind: cell_entries(w.cells, kind, w.targets, shown) for kind in needed}
 
 
-def add_hidden(
-    totals: Totals,
-    name: int,
+def hidden_sums(
+    parts: BatchParts,
     w: WeighedCells,
-    kinds: Sequence[str],
+    kinds: Sequence[Clusters],
     entries: dict[Cluster, CellEntries],
-    *,
-    dated: bool,
-) -> None:
-    """Add what the cells of a group hide, under its number.
+) -> HiddenSums | None:
+    """What the cells of a group hide; None where no variance is asked for, or none is hidden.
 
     Args:
-        totals: the sums.
-        name: the number of the group.
-        w: its cells.
+        parts: the parts of the answer.
+        w: the cells.
         kinds: whose records vary together.
         entries: what clusters have of the cells.
-        dated: whether it matters in how many periods cells were seen.
     """
-    cells, context = w.cells, w.cells.context
-    if dated:
-        _add_repeated(totals, name, w, entries["period"])
     if w.known or not kinds or not w.targets[0].model.sees_items:
-        return
+        return None
+    cells, context = w.cells, w.cells.context
     counts = cells.counts
     rewards = [cells.reward_counts(target) for target in w.targets]
     shown = counts.n(rewards[0])[cells.slot]
@@ -503,31 +504,35 @@ def add_hidden(
     left = np.where(there, left, 0.0)
     free = np.where(there, np.maximum(n - 1, 0.0), 0.0)  # of records that count less than 1
     pool = np.stack([w.by_context(left), w.by_context(free)])  # (2, E, X)
-    totals.add((name, "pool"), pool)
     own = pool[1] >= POOLING_FREEDOM
     shape = w.wanted.shape
     usual = np.where(own, ratio(pool[0], pool[1]), 0.0)[:, context].reshape(shape)
     more = PSEUDO_RECORDS  # of the usual variance, as if they had been seen in each cell
     pooled = np.where(own[:, context].reshape(shape), 0.0, more * n / (n - 1 + more))
-    weight, there_too = w.weight, np.where(w.weight > 0, 1.0, 0.0)
-    if "record" in kinds:
-        known = (more * n * usual - (more - 1) * left) / (n - 1 + more)
-        _products(totals, (name, "record", 0), context, known, weight, there_too)
-        _products(totals, (name, "record", 1), context, pooled, weight, there_too)
-    known = n * (left + more * usual) / (n - 1 + more)  # n_g σ_g², but for the pooled s²
-    for kind in cluster_kinds(kinds):
-        _few_clusters(totals, (name, kind), w, entries[kind], there, known, pooled)
+    by_kind = []
+    for kind in kinds:
+        if kind == "record":
+            known = (more * n * usual - (more - 1) * left) / (n - 1 + more)
+            shows = np.where(w.weight > 0, 1.0, 0.0)
+            constant, extra = (
+                _products(parts, context, each, w.weight, shows) for each in (known, pooled)
+            )
+            by_kind.append(HiddenByClusters(constant, extra))
+        else:
+            known = n * (left + more * usual) / (n - 1 + more)  # n_g σ_g², but for the pooled s²
+            by_kind.append(_few_clusters(parts, kind, w, entries[kind], there, known, pooled))
+    return HiddenSums(parts.over_contexts(pool), tuple(by_kind))
 
 
 def _few_clusters(
-    totals: Totals,
-    name: tuple[int, Cluster],
+    parts: BatchParts,
+    kind: Cluster,
     w: WeighedCells,
     entries: CellEntries,
-    there: Any,  # noqa: ANN401 - booleans
+    there: Bools,
     known: Floats,
     pooled: Floats,
-) -> None:
+) -> HiddenByClusters:
     """What cells hide that were seen in few clusters.
 
     The variance of a cluster in a cell is taken to be that of its records, n_gc σ_g², and that of
@@ -555,49 +560,48 @@ def _few_clusters(
         -1.0 * there * pooled * unshared,
         there * (w.rate**2 * spared)[:, None],
     ]
-    totals.add((*name, "tau"), np.stack([w.by_context(each) for each in tau]))
+    shocks = parts.over_contexts(np.stack([w.by_context(each) for each in tau]))
     weight, f = w.weight, np.where(w.weight > 0, 1.0, 0.0)
-    _products(totals, (*name, 0), context, known * shared, weight, f)
-    _products(totals, (*name, 1), context, pooled * shared, weight, f)
-    clusters = batch.cluster_count[name[1]]
+    constant, usual = (
+        _products(parts, context, each * shared, weight, f) for each in (known, pooled)
+    )
+    clusters = batch.cluster_count[kind]
     key = context[cell].astype(np.int64) * clusters + entries.cluster
     at, group = numbered(key, batch.context_count * clusters)
     of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
-    all_ = [expected[:, None] * factor[:, :, cell] for factor in (weight, f)]
+    moved = [expected[:, None] * factor[:, :, cell] for factor in (weight, f)]
     root = np.sqrt(others)[:, None]
-    part = [each * root for each in all_]
-    there = None
-    for sign, moved in ((1.0, all_), (-1.0, part)):
-        v, f = (group_sums(group, each, len(at)) for each in moved)
-        there = np.where(v > 0, 1.0, 0.0) if there is None else there
-        _products(totals, (*name, 2), of, sign, v, f, there)
+    all_v, all_f = (group_sums(group, each, len(at)) for each in moved)
+    part_v, part_f = (group_sums(group, each * root, len(at)) for each in moved)
+    shows = np.where(all_v > 0, 1.0, 0.0)
+    shock = _products(parts, of, 1.0, all_v, all_f, shows)
+    shock += _products(parts, of, -1.0, part_v, part_f, shows)
+    return HiddenByClusters(constant, usual, shock, shocks)
 
 
 def _products(
-    totals: Totals,
-    name: tuple[Any, ...],
+    parts: BatchParts,
     context: Ints,
     hidden: Floats | float,
     v: Floats,
     f: Floats,
     there: Floats | None = None,
-) -> None:
-    """Add (W, 1)(W, 1)ᵀ × hidden: of all pairs of candidates, and of each with production.
+) -> Products:
+    """(W, 1)(W, 1)ᵀ × hidden, summed: of all pairs of candidates, and of each with production.
 
     Of candidates i and j, with t for what each of them shows, half of what they share by h of i:
 
         Q_ij = Σ h_i (v_i v_j + (v_i² t_j − v_j²) / 2),    Q_ii + Q_jj − (Q_ij + Q_ji) = D.
 
     Args:
-        totals: the sums.
-        name: what they are called.
+        parts: the parts of the answer.
         context: Shape (N,).
         hidden: Shape (A, C, N): h.
         v: Shape (A, C, N): W.
         f: Shape (A, C, N): production's, as far as the candidate shows the same.
         there: Shape (A, C, N): t; None: where f is.
     """
-    t, left = f if there is None else there, v * hidden
+    t, left, pairs = f if there is None else there, v * hidden, []
     for a in range(len(v)):
         rows, columns, of = left[a], v[a], context
         if v.shape[1] > 1:
@@ -605,14 +609,16 @@ def _products(
             rows = np.concatenate([rows, left[a] * v[a] / 2, -own / 2], axis=1)
             columns = np.concatenate([columns, t[a], v[a] ** 2], axis=1)
             of = np.tile(context, 3)
-        totals.gram((*name, "vv", a), of, rows, columns)
+        pairs.append(parts.products(of, rows, columns))
     flat = (v.shape[0] * v.shape[1], v.shape[2])
-    totals.add((*name, "vf"), (left * f).reshape(flat), context)
-    totals.add((*name, "ff"), (hidden * f * f).reshape(flat), context)
+    across, production = (
+        parts.over_contexts(each.reshape(flat), context) for each in (left * f, hidden * f * f)
+    )
+    return Products(np.stack(pairs, axis=1), across, production)
 
 
-def _add_repeated(totals: Totals, name: int, w: WeighedCells, entries: CellEntries) -> None:
-    """Add the covered exposure, and that of cells seen in `ENOUGH_PERIODS` or more.
+def repeated_exposure(w: WeighedCells, entries: CellEntries) -> Floats:
+    """Shape (2, E, X): the covered exposure, and that of cells seen in `ENOUGH_PERIODS` or more.
 
     Days differ. What a cell earned that was seen on few of them may be a day effect, and no number
     of records on the same days tells.
@@ -627,24 +633,4 @@ def _add_repeated(totals: Totals, name: int, w: WeighedCells, entries: CellEntri
         periods = sums(pairs[0], np.ones(pairs.shape[1]), size)[own][None]
     covered = np.where(w.logged[:, None] > 0, w.wanted * (w.records * w.share), 0.0)
     often = np.where((periods >= ENOUGH_PERIODS)[:, None], covered, 0.0)
-    totals.add((name, "repeated"), np.stack([w.by_context(covered), w.by_context(often)]))
-
-
-def cluster_kinds(kinds: Sequence[str]) -> list[Cluster]:
-    """Those of the kinds that are clusters of records."""
-    return [kind for kind in ("period", "unit") if kind in kinds]
-
-
-def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[str, Ints, int]]:
-    """Kinds of clusters: name, the cluster of each row, and how many there are.
-
-    Where periods and units count both, a bucket of users in a period is a cluster too.
-    """
-    kinds_of_clusters: list[tuple[str, Ints, int]] = [
-        (str(kind), batch.clusters[kind].astype(np.int64), batch.cluster_count[kind])
-        for kind in cluster_kinds(kinds)
-    ]
-    if len(kinds_of_clusters) > 1:
-        (_, period, periods), (_, unit, units) = kinds_of_clusters
-        kinds_of_clusters.append((BOTH, period * units + unit, periods * units))
-    return kinds_of_clusters
+    return np.stack([w.by_context(covered), w.by_context(often)])

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from foreclick.batches import Floats
 from foreclick.errors import PolicyError
-from foreclick.estimate.columns import Caps, ColumnSums, Part, Stratum, Unseen, along, whole_number
+from foreclick.estimate.columns import Caps, ColumnSums, Stratum, Unseen
 from foreclick.estimate.covariance import ENOUGH_PERIODS, Covariance, root_of
+from foreclick.estimate.parts import Strata
 from foreclick.estimate.sources import SharedErrors
+from foreclick.estimate.sums import Absent, Coverage, LogSums, RecordSums, along
 from foreclick.learn.above import ALARM
 from foreclick.learn.prior import Prior
 from foreclick.logs import Shape
@@ -26,9 +27,6 @@ from foreclick.metrics import AnyMetric, Metric
 from foreclick.policies import Policy
 from foreclick.question import Question, Target
 from foreclick.words import examples, number_of
-
-if TYPE_CHECKING:
-    from foreclick.estimate.work import BatchResult, Strata
 
 _LEAST = 1e-150  # of what something is divided by: its square is a number
 
@@ -108,12 +106,16 @@ class Estimate:
     @property
     def covered(self) -> float:
         """The share of the candidate's exposure that was ever logged, of the part seen least."""
-        return min(p.covered / p.mass if p.mass else 0.0 for p in self.parts)
+        return min(
+            p.coverage.covered / p.coverage.mass if p.coverage.mass else 0.0 for p in self.parts
+        )
 
     @property
     def clipped(self) -> float:
         """The share of the candidate's exposure that the clip cut off, of the part cut most."""
-        return max(p.clipped / p.mass if p.mass else 0.0 for p in self.parts)
+        return max(
+            p.coverage.clipped / p.coverage.mass if p.coverage.mass else 0.0 for p in self.parts
+        )
 
     @property
     def repeated(self) -> float | None:
@@ -131,7 +133,7 @@ class Estimate:
     @property
     def unlogged(self) -> float:
         """Records in cells that the given logging policy calls impossible."""
-        return max(part.unlogged for part in self.parts)
+        return max(part.coverage.unlogged for part in self.parts)
 
     @property
     def ess(self) -> float | None:
@@ -143,10 +145,16 @@ class Estimate:
         for part in self.parts:
             if part.metric.shown and len(self.parts) > 1:
                 continue
-            if part.rungs is not None and not self.estimates.question.clusters and part.covered > 0:
+            if (
+                part.rungs is not None
+                and not self.estimates.question.clusters
+                and part.coverage.covered > 0
+            ):
                 continue
-            square = part.exposure * part.squared if part.covered > 0 else 0.0
-            sizes.append(part.stratum.records * part.weighted**2 / square if square else 0.0)
+            square = part.exposure * part.coverage.squared if part.coverage.covered > 0 else 0.0
+            sizes.append(
+                part.stratum.records * part.coverage.weighted**2 / square if square else 0.0
+            )
         return min(sizes, default=None)
 
     def unseen(self, caps: Caps = None) -> Unseen:
@@ -308,7 +316,7 @@ class Estimates(Covariance):
         question: what was asked.
         shape: the columns of the log.
         strata: the parts of the answer.
-        result: sums over the log.
+        found: sums over the log.
         priors: the priors that were fitted.
     """
 
@@ -317,11 +325,11 @@ class Estimates(Covariance):
         question: Question,
         shape: Shape,
         strata: Strata,
-        result: BatchResult,
+        found: LogSums,
         priors: Sequence[Prior] = (),
     ) -> None:
-        super().__init__(question, result.totals)
-        self.shape, self.strata, self._found, self.priors = shape, strata, result, priors
+        super().__init__(question, found)
+        self.shape, self.strata, self.priors = shape, strata, priors
         self._place = {
             target: (g, a)
             for g, targets in enumerate(question.groups)
@@ -336,7 +344,7 @@ class Estimates(Covariance):
     def ignored_contexts(self, candidate: int) -> int:
         """How many contexts only the candidate has."""
         return self.question.candidates[candidate].context_count() - int(
-            self._found.shared[candidate]
+            self.found.shared[candidate]
         )
 
     # --- estimates --------------------------------------------------------------------------------
@@ -362,96 +370,62 @@ class Estimates(Covariance):
         used = self.question.missing == "production"
         strata = []
         for s in range(self.strata.count):
-            whole, absent = self._part(s, "all"), self._part(s, f"absent {candidate}")
-            known = whole.without(absent) if self.question.missing != "drop" else whole
+            whole, unlisted = self.found.all.of_part(s), self.found.absent[candidate]
+            absent = whole - whole if unlisted is None else unlisted.of_part(s)
+            known = whole - absent if self.question.missing != "drop" else whole
             if whole.contexts + absent.contexts > 0:
                 strata.append(Stratum(self.strata.segment(s), s, known, absent, used))
         return strata
 
-    def _part(self, s: int, which: str) -> Part:
-        def by_position(*name: Any) -> Floats:  # noqa: ANN401 - parts of a name
-            total = self.totals.sums.get((which, *name))
-            return np.zeros(self.shape.depth) if total is None else total[s]
-
-        q = self.question
-        return Part(
-            contexts=round(float(self.totals.get((which, "contexts"), s))),
-            records=whole_number(float(self.totals.get((which, "records"), s))),
-            shown=by_position("shown"),
-            rewards={m: by_position("reward", m) for m in q.parts},
-            at_risk={m: by_position("risk", m) for m in q.parts if m.first},
-            examined={m: by_position("examined", m)[: q.depth] for m in q.curved},
-        )
-
     def _sums(self, target: Target, candidate: int, stratum: Stratum) -> ColumnSums:
-        """Sums of cells, and of the contexts in which the candidate shows what production did.
-
-        Their weights are 1 and their exposure is their own, whatever the clip.
-        """
+        """Sums over cells for one column."""
         (g, a), s = self._place[target], stratum.number
-        at = a * self.count + candidate
-
-        def number(name: str) -> float:
-            column_sums = self.totals.sums.get((g, name))
-            return 0.0 if column_sums is None else float(column_sums[s, at])
-
-        names = ("mass", "covered", "weighted", "squared", "clipped", "lost", "unlogged")
-        column_sums: dict[str, Any] = {
-            name: number(name) for name in (*names, "cells", "seen", "out")
-        }
-        column_sums["out_records"] = number("out records")
+        group, at, rungs, repeated = self.found.groups[g], a * self.count + candidate, None, None
+        if target.ladder is not None and group.rungs is not None:
+            shares = group.rungs[s, :, at].tolist()
+            rungs = dict(zip(target.ladder.rungs, shares, strict=True))
+        if group.repeated is not None:
+            covered, often = group.repeated[s, :, at].tolist()
+            repeated = often / covered if covered else None
         exposed = stratum.known.exposure(target)
-        filled = self.totals.sums.get((g, "filled", target.model))
-        if filled is not None:
-            exposed = along(target.theta, filled[s])
-        if target.ladder is not None:
-            # As if all positions counted alike: then production is worth as many as it has.
-            shown, theta = stratum.known.shown, target.metric.theta
-            size = min(len(theta), len(shown))
-            t, n = np.array(theta[:size]), shown[:size]
-            even = float(t @ n) / float((t * t) @ n) if (t * t) @ n else 0.0
-            column_sums["further"] = number("further")
-            column_sums["squared"] *= even
-            column_sums["borrowed"] = number("borrowed")
-            shares = self.totals.sums[g, "rungs"][s, :, at].tolist()
-            column_sums["rungs"] = dict(zip(target.ladder.rungs, shares, strict=True))
+        if target.model in group.filled:
+            exposed = along(target.theta, group.filled[target.model][s])
         if stratum.used:
-            whole, risk = (
-                stratum.unknown.exposure(target, at_risk=False),
-                stratum.unknown.exposure(target),
-            )
-            for name, more in (
-                ("mass", whole),
-                ("covered", whole),
-                ("weighted", risk),
-                ("squared", risk),
-            ):
-                column_sums[name] += more
-            exposed += risk
-        often = self.totals.sums.get((g, "repeated"))
-        if often is not None and often[s, 0, at]:
-            column_sums["repeated"] = float(often[s, 1, at] / often[s, 0, at])
-        largest = self.totals.largest.get((g, "largest"))
-        doubtful = isinstance(target.logging, Policy) or not target.model.sees_items
-        if doubtful and not target.metric.shown:  # which is known without a log
-            # Where no item of the candidate was ever shown, nothing of it is covered.
-            sight = self.totals.sums.get(("sight", target.metric.depth))
-            if sight is None or not sight[s, candidate]:
-                column_sums["covered"] = 0.0
+            exposed += stratum.unknown.exposure(target)
         return ColumnSums(
             target=target,
             stratum=stratum,
             column=int(self._starts[g]) + at,
-            credit=number("value"),
+            credit=float(group.value[s, at]),
             exposure=exposed,
-            largest=math.inf
-            if target.logging == "propensity"
-            else 0.0
-            if largest is None
-            else float(largest[at]),
-            least_covered=self._found.least_covered.get(target, ()),
-            **column_sums,
+            coverage=self._coverage(target, candidate, stratum),
+            rungs=rungs,
+            repeated=repeated,
+            least_covered=group.least_covered[a].contexts if group.least_covered else (),
         )
+
+    def _coverage(self, target: Target, candidate: int, stratum: Stratum) -> Coverage[float]:
+        """Of a column, with the contexts in which the candidate shows what production did.
+
+        Their weights are 1 and their exposure is their own, whatever the clip.
+        """
+        (g, a), s = self._place[target], stratum.number
+        found = self.found.groups[g].coverage.of_column(s, a * self.count + candidate)
+        if target.ladder is not None:
+            found = replace(found, squared=found.squared * _even(stratum.known, target))
+        if target.logging == "propensity":
+            found = replace(found, largest=math.inf)
+        if stratum.used:
+            whole = stratum.unknown.exposure(target, at_risk=False)
+            risk = stratum.unknown.exposure(target)
+            found += Coverage(whole, whole, risk, risk)
+        doubtful = isinstance(target.logging, Policy) or not target.model.sees_items
+        if doubtful and not target.metric.shown:  # which is known without a log
+            # Where no item of the candidate was ever shown, nothing of it is covered.
+            visible = self.found.visible.get(target.metric.depth)
+            if visible is None or not visible[s, candidate]:
+                found = replace(found, covered=0.0)
+        return found
 
     def joint(self, estimates: Sequence[Estimate], *, production: bool = False) -> Floats:
         """Shape (Q, Q): the covariance of Q estimates; or (Q + 1, Q + 1), with production last.
@@ -464,7 +438,7 @@ class Estimates(Covariance):
         rows, covariance = self._rows(s)
         numbers: dict[bytes, int] = {}
         keys = [
-            b"".join((each @ d[0]).tobytes() for _, each in rows)
+            b"".join((each.error @ d[0]).tobytes() for each in rows)
             if covariance is None
             else (covariance @ d[0]).tobytes()
             for d in designs
@@ -515,21 +489,20 @@ class Estimates(Covariance):
 
     def _refuse_missing(self) -> None:
         """A context without a list is an error, unless the user says what to do with it."""
-        self._complain("logging policy", "the logging policy has no list for")
-        for c in range(self.count):
-            who = f"candidate {c}"
+        _complain(self.found.unlogged, "the logging policy has no list for")
+        for c, (absent, items) in enumerate(
+            zip(self.found.unlisted, self.found.items, strict=True)
+        ):
             known = sum(s.known.contexts for s in self.strata_of(c))
-            if not known and who in self._found.missing:
-                _, ours = self._found.missing[who]
+            if not known and absent.count:
                 theirs = self.question.candidates[c].first_contexts()
                 raise PolicyError(
                     "the candidate has no list for any context of the log: the log has "
-                    f"{examples(ours)}, the candidate {examples(theirs)}. Write them alike; '7', "
-                    "'07' and '7 ' are different texts."
+                    f"{examples(absent.examples)}, the candidate {examples(theirs)}. Write them "
+                    "alike; '7', '07' and '7 ' are different texts."
                 )
-            items, shown = self._found.strange[c] or (set(), set())
-            if shown and items.isdisjoint(shown):
-                ours, theirs = sorted(items)[:3], self.question.candidates[c].first_items()
+            if items.candidate and items.log.isdisjoint(items.candidate):
+                ours, theirs = sorted(items.log)[:3], self.question.candidates[c].first_items()
                 mixed = isinstance(ours[0], str) != isinstance(theirs[0], str)
                 raise PolicyError(
                     f"the candidate shows no item of the log: the log has {examples(ours)}, the "
@@ -538,17 +511,24 @@ class Estimates(Covariance):
                     + "Write them alike, as ids of the same things."
                 )
             if self.question.missing == "error":
-                self._complain(
-                    who,
+                _complain(
+                    absent,
                     "the candidate has no list for",
                     " Say what they should count as: missing='production' (as they are today) or "
                     "missing='drop' (leave them out of everything).",
                 )
 
-    def _complain(self, who: str, what: str, remedy: str = "") -> None:
-        if who in self._found.missing:
-            count, some = self._found.missing[who]
-            raise PolicyError(
-                f"{what} {number_of(count, 'context')} of the log, for example "
-                f"{', '.join(map(repr, some))}.{remedy}"
-            )
+
+def _even(known: RecordSums, target: Target) -> float:
+    """As if all positions counted alike: then production is worth as many records as it has."""
+    size = min(len(target.metric.theta), len(known.shown))
+    t, n = np.array(target.metric.theta[:size]), known.shown[:size]
+    return float(t @ n) / float((t * t) @ n) if (t * t) @ n else 0.0
+
+
+def _complain(absent: Absent, what: str, remedy: str = "") -> None:
+    if absent.count:
+        raise PolicyError(
+            f"{what} {number_of(absent.count, 'context')} of the log, for example "
+            f"{', '.join(map(repr, absent.examples))}.{remedy}"
+        )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -51,7 +51,6 @@ from foreclick.estimate.cells import (
     list_atoms,
     row_credit,
 )
-from foreclick.estimate.columns import Totals
 from foreclick.estimate.fitting import (
     converged,
     earned_by_clicks,
@@ -61,6 +60,7 @@ from foreclick.estimate.fitting import (
 from foreclick.estimate.ladder import Rung
 from foreclick.estimate.ladder import cells_of as ladder_cells
 from foreclick.estimate.prior import log_rungs
+from foreclick.estimate.sums import Adds, added
 from foreclick.estimate.weighted import product_of
 from foreclick.estimate.worth import worth_rungs
 from foreclick.estimators import Estimator
@@ -119,99 +119,103 @@ class FoldErrors:
     traffic_new: Floats
 
 
-@dataclass(frozen=True)
-class Folds:
-    """What came of every fold.
+@dataclass(frozen=True, eq=False)
+class MetricSums(Adds):
+    """What the errors of a metric are measured against, by fold.
+
+    With ν the share of a case's slots (an item at a position, as the metric counts them) that
+    training never showed, noise has four factors: weight / n, n, n ν and n ν².
 
     Attributes:
-        errors: one entry per estimator, metric and clip, in the order they were asked.
+        truth: Shape (T,): Σ weight · V.
+        new: Shape (2, T): Σ n ν and Σ n ν².
+        noise: Shape (4, T): Σ Var(f | list) times each factor, where it is known.
+        unknown: Shape (4, T): the factors of cases where it is not.
+        spread: squared deviations from the means of lists.
+    """
+
+    truth: Floats
+    new: Floats
+    noise: Floats
+    unknown: Floats
+    spread: float
+
+
+@dataclass(frozen=True, eq=False)
+class Folds(Adds):
+    """What came of every fold, summed over contexts.
+
+    Attributes:
         weight: Σ weights of the cases, by fold.
         pairs: how many cases were judged, by fold.
         records: how many records were held out in them, by fold.
-        truth: Σ weight · V by fold, for each metric.
-        noise: Σ weight · Var(f | list) / n by fold, for each metric: what no estimator can avoid;
-            NaN where no list was shown twice.
-        traffic_noise: Σ records · Var(f | list) by fold, for each metric.
-        new: shape (2, T) for each metric: Σ records · ν and Σ records · ν², ν the share of a case's
-            slots (an item at a position, as the metric counts them) that training never showed.
-        new_noise: shape (2, T): Σ records · Var(f | list) times ν and ν².
         contexts: how many contexts were judged at all.
         shown: how many cases have records at all.
         untrained: those of them that nothing could be learnt for.
         selected: how many contexts took part.
+        free: the degrees of freedom of the metrics' `spread`.
+        metrics: by metric.
     """
 
-    errors: list[FoldErrors]
     weight: Floats
     pairs: Floats
     records: Floats
-    truth: dict[Metric, Floats]
-    noise: dict[Metric, Floats]
-    traffic_noise: dict[Metric, Floats]
-    new: dict[Metric, Floats]
-    new_noise: dict[Metric, Floats]
     contexts: int
     shown: int
     untrained: int
     selected: int
+    free: float
+    metrics: dict[Metric, MetricSums]
+
+    def noise(self, metric: Metric) -> Floats:
+        """Shape (4, T): what no estimator can avoid, by factor; see `MetricSums`.
+
+        Cases whose variance is unknown take that of all contexts: NaN if no list was shown twice.
+        """
+        own = self.metrics[metric]
+        usual = own.spread / self.free if self.free else math.nan
+        return np.asarray(own.noise + np.where(own.unknown > 0, own.unknown * usual, 0.0))
 
 
 def fold_errors(
     tally: Tally, estimators: Sequence[Estimator], metrics: Sequence[Metric], protocol: Protocol
-) -> Folds:
-    """Hold out each fold in turn and sum up the errors of every estimator."""
+) -> tuple[list[FoldErrors], Folds]:
+    """Hold out each fold in turn and sum up the errors of every estimator.
+
+    Returns:
+        One entry per estimator, metric and clip, in the order they were asked; and the folds.
+    """
     for estimator in estimators:
         for metric in metrics:
             check_clips(estimator, metric)
     question = Question((), estimators, metrics)
-    batches, totals, count = batches_of(tally), Totals(), protocol.count
+    batches, found = batches_of(tally), []
     for cut in _cuts(batches, protocol):
         report_step("Predicting each period from the others")
-        cases = _judged(totals, cut, metrics)
-        for targets in question.groups:
-            ladder, reward = targets[0].ladder, targets[0].metric.reward
-            if ladder is None:
-                predicted = _weighted(cut, targets)
-            else:
-                learn = production_worth if earned_by_clicks(batches, reward) else production_prior
-                predicted = _by_ladder(cut, targets, converged(learn(batches, ladder, reward)))
-            for a, target in enumerate(targets):
-                error = predicted[a, cases.number] - cases.truth[target.metric]
-                w, n = cases.weight, cut.case_n[cases.number]
-                new = n * cases.new[target.metric]
-                each = np.stack([w * error**2, w * error, n * error, new * error])
-                totals.more(("errors", target), group_sums(cases.fold, each, count))
-    errors = [
-        FoldErrors(target, *totals.sums["errors", target])
-        for e in range(len(estimators))
-        for metric in metrics
-        for target in question.targets_of(e, metric)
-    ]
-    get = totals.sums
-    free = float(get["free"])
-    spread = {m: float(get["spread", m]) / free if free else math.nan for m in metrics}
-    return Folds(
-        errors=errors,
-        weight=get["weight"],
-        pairs=get["pairs"],
-        records=get["records"],
-        truth={m: get["truth", m] for m in metrics},
-        noise={m: _whole_noise(get["noise", m], get["unknown"], spread[m]) for m in metrics},
-        traffic_noise={
-            m: _whole_noise(get["traffic noise", m], get["traffic unknown"], spread[m])
-            for m in metrics
-        },
-        new={m: get["new", m] for m in metrics},
-        new_noise={
-            m: _whole_noise(get["new noise", m], get["new unknown", m], spread[m]) for m in metrics
-        },
-        **{name: int(get[name]) for name in ("contexts", "shown", "untrained", "selected")},
-    )
+        cases = _judged(cut, metrics)
+        found.append((_errors(batches, question, cut, cases), _case_sums(cut, cases)))
+    errors, folds = reduce(added, found)
+    asked = ((e, metric) for e in range(len(estimators)) for metric in metrics)
+    targets = [target for e, metric in asked for target in question.targets_of(e, metric)]
+    return [FoldErrors(target, *errors[target]) for target in targets], folds
 
 
-def _whole_noise(known: Floats, unknown: Floats, usual: float) -> Floats:
-    """Contexts whose variance is unknown take that of all contexts."""
-    return np.asarray(known + np.where(unknown > 0, unknown * usual, 0.0))
+def _errors(batches: Batches, question: Question, cut: Cut, cases: Cases) -> dict[Target, Floats]:
+    """Shape (4, T) by target: the sums that `FoldErrors` has."""
+    found, n, w = {}, cut.case_n[cases.number], cases.weight
+    for targets in question.groups:
+        ladder, reward = targets[0].ladder, targets[0].metric.reward
+        if ladder is None:
+            predicted = _weighted(cut, targets)
+        else:
+            learn = production_worth if earned_by_clicks(batches, reward) else production_prior
+            predicted = _by_ladder(cut, targets, converged(learn(batches, ladder, reward)))
+        for own, target in zip(predicted, targets, strict=True):
+            error = own[cases.number] - cases.truth[target.metric]
+            new = n * cases.new[target.metric]
+            each = np.stack([w * error**2, w * error, n * error, new * error])
+            found[target] = group_sums(cases.fold, each, cut.protocol.count)
+    return found
 
 
 # --- folds and cases ------------------------------------------------------------------------------
@@ -340,59 +344,62 @@ class Cases(NamedTuple):
     new: dict[Metric, Floats]
 
 
-def _judged(totals: Totals, cut: Cut, metrics: Sequence[Metric]) -> Cases:
-    """The cases that are judged; adds what their errors are measured against.
+def _judged(cut: Cut, metrics: Sequence[Metric]) -> Cases:
+    """The cases that are judged."""
+    protocol, batch, count = cut.protocol, cut.batch, cut.protocol.count
+    number = np.flatnonzero((cut.training_n > 0) & (cut.case_n >= protocol.min_held))
+    weight = cut.case_n[number] if protocol.weight == "records" else np.ones(len(number))
+    truth = {}
+    for metric in metrics:
+        judge = metric if protocol.truth is None else Metric(metric.theta, protocol.truth)
+        earned = sums(cut.row_case, batch.n * row_credit(batch, judge), len(cut.case_n))
+        truth[metric] = (earned / cut.case_n)[number]
+    new = dict(zip(metrics, cut.new_shares(metrics)[:, number], strict=True))
+    return Cases(number, cut.case_key[number] % count, weight, truth, new)
+
+
+def _case_sums(cut: Cut, cases: Cases) -> Folds:
+    """What the errors of cases are measured against.
 
     The noise of a case is Var(f | list) / n. The variance of a list's reward is pooled within each
     context, over lists shown twice or more in a fold; contexts without any take that of all
     contexts. Lists are whole lists, however few positions a metric counts.
     """
-    protocol, batch, count = cut.protocol, cut.batch, cut.protocol.count
-    trained = cut.training_n > 0
-    number = np.flatnonzero(trained & (cut.case_n >= protocol.min_held))
-    n, fold = cut.case_n[number], cut.case_key[number] % count
-    weight = n if protocol.weight == "records" else np.ones(len(number))
-    for name, values in (("weight", weight), ("pairs", np.ones(len(n))), ("records", n)):
-        totals.more(name, sums(fold, values, count))
-    for name, few in (
-        ("contexts", len(np.unique(cut.case_context[number]))),
-        ("shown", len(trained)),
-        ("untrained", int((~trained).sum())),
-        ("selected", len(np.unique(cut.case_context))),
-    ):
-        totals.more(name, np.float64(few))  # type: ignore[arg-type]
+    batch, count, fold, weight = cut.batch, cut.protocol.count, cases.fold, cases.weight
+    n, of_case = cut.case_n[cases.number], cut.case_context[cases.number]
     lists, group = numbered(
         batch.row_list.astype(np.int64) * count + cut.fold, len(batch.lists) * count
     )
-    records = sums(group, batch.n, len(lists))
-    context = batch.list_context[lists // count]
-    shown = np.bincount(context, minlength=batch.context_count)
+    shown = np.bincount(batch.list_context[lists // count], minlength=batch.context_count)
     free = batch.context_n - shown
     free[free < 1e-9 * batch.context_n] = 0.0  # counts of thirds add up to 1 and a last digit
-    known, of_case = free > 0, cut.case_context[number]
-    totals.more("free", free.sum())
-    totals.more("unknown", sums(fold, np.where(known[of_case], 0.0, weight / n), count))
-    totals.more("traffic unknown", sums(fold, np.where(known[of_case], 0.0, n), count))
-    truth, new = {}, dict(zip(metrics, cut.new_shares(metrics)[:, number], strict=True))
-    for metric in metrics:
-        powers = np.stack([new[metric], new[metric] ** 2])
-        totals.more(("new", metric), group_sums(fold, n * powers, count))
-        unknown = np.where(known[of_case], 0.0, n)
-        totals.more(("new unknown", metric), group_sums(fold, unknown * powers, count))
+    known, records = free > 0, sums(group, batch.n, len(lists))
+    metrics = {}
+    for metric, new in cases.new.items():
+        factors = np.stack([weight / n, n, n * new, n * new**2])
         credit = row_credit(batch, metric)
-        judge = metric if protocol.truth is None else Metric(metric.theta, protocol.truth)
-        earned = sums(cut.row_case, batch.n * row_credit(batch, judge), len(cut.case_n))
-        truth[metric] = (earned / cut.case_n)[number]
-        totals.more(("truth", metric), sums(fold, weight * truth[metric], count))
         mean = sums(group, batch.n * credit, len(lists)) / records
         squares = batch.n * (credit - mean[group]) ** 2
         spread = np.where(known, sums(batch.row_context, squares, batch.context_count), 0.0)
-        totals.more(("spread", metric), spread.sum())
         variance = (spread / np.where(known, free, 1.0))[of_case]
-        totals.more(("noise", metric), sums(fold, weight / n * variance, count))
-        totals.more(("traffic noise", metric), sums(fold, n * variance, count))
-        totals.more(("new noise", metric), group_sums(fold, n * variance * powers, count))
-    return Cases(number, fold, weight, truth, new)
+        metrics[metric] = MetricSums(
+            truth=sums(fold, weight * cases.truth[metric], count),
+            new=group_sums(fold, factors[2:], count),
+            noise=group_sums(fold, factors * variance, count),
+            unknown=group_sums(fold, np.where(known[of_case], 0.0, factors), count),
+            spread=float(spread.sum()),
+        )
+    return Folds(
+        weight=sums(fold, weight, count),
+        pairs=sums(fold, np.ones(len(n)), count),
+        records=sums(fold, n, count),
+        contexts=len(np.unique(of_case)),
+        shown=len(cut.case_n),
+        untrained=int((cut.training_n <= 0).sum()),
+        selected=len(np.unique(cut.case_context)),
+        free=float(free.sum()),
+        metrics=metrics,
+    )
 
 
 # --- estimators of the paper ----------------------------------------------------------------------

@@ -14,6 +14,7 @@ column, of a policy that shows each pair Σ z e times.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,7 @@ from foreclick.estimate.ladder import (
     upper_rungs,
     used_words_of,
 )
+from foreclick.estimate.sums import Coverage
 from foreclick.estimate.worth import SlotWorths
 from foreclick.learn.allowances import (
     DEPTH_ERROR,
@@ -277,19 +279,18 @@ class _Scoring:
         more = np.zeros(len(slots.pair))
         most = ratio(self.items.most, self.items.alpha[self.pairs :])
         more[self.fresh] = np.maximum(most - 1, 0.0)[slots.pair[self.fresh] - self.pairs]
-        facts = {
-            "mass": h,
-            "covered": np.where(self.fresh, 0.0, h),
-            "borrowed": np.where(self.fresh, earned, 0.0) * fit.unit,
-            "further": earned * more * fit.unit,
-            "rungs": np.stack([h * share for share in sources]),
-        }
-        by_context = {name: group_sums(slots.context, each, count) for name, each in facts.items()}
+        coverage = Coverage(
+            mass=group_sums(slots.context, h, count),
+            covered=group_sums(slots.context, np.where(self.fresh, 0.0, h), count),
+            borrowed=group_sums(slots.context, self.fresh * earned * fit.unit, count),
+            further=group_sums(slots.context, earned * more * fit.unit, count),
+        )
+        rungs = group_sums(slots.context, np.stack([h * source for source in sources]), count)
         self.difference = group_sums(slots.context, earned, count)
         self.difference -= group_sums(self.top_context, lost * self.top_worth, count)
         value = self.difference * fit.unit
         value += group_sums(self.batch.row_context, self.credit * self.batch.n, count) * self.knows
-        found = Scored(value, by_context)
+        found = Scored(value, coverage, rungs)
         if self.worth is not None:
             found.pull = self.worth.pull(clicks * fit.unit, lost * fit.unit)
         return found
@@ -368,9 +369,11 @@ class _Scoring:
         weight = np.repeat(self.theta[:, self.top_position], self.view.count, axis=0)
         weight *= self.knows[:, self.top_context] * self.top_worth
         weight += factor[:width]
-        n = self.rungs[0].n
-        for name, values in (("weighted", weight * n), ("squared", weight**2 * n)):
-            scored.facts[name] = self._sums(self.top_context, values)
+        scored.coverage = replace(
+            scored.coverage,
+            weighted=self._sums(self.top_context, weight * self.rungs[0].n),
+            squared=self._sums(self.top_context, weight**2 * self.rungs[0].n),
+        )
 
     def _of_items(self, scored: Scored, spans: Floats) -> tuple[Floats, Floats]:
         """How far a click on each pair moves the columns, (E + N, P); and slopes, (N, E, X)."""

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from foreclick.batches import EMPTY, Batch, Candidate, Cluster, Floats, ratio, sums
+from foreclick.batches import EMPTY, Batch, Bools, Candidate, Cluster, Floats, ratio, sums
 from foreclick.errors import ModelError
 from foreclick.estimate.cells import (
     CellEntries,
@@ -38,10 +38,14 @@ from foreclick.estimate.cells import (
     other_mass,
     side_by_side,
 )
-from foreclick.estimate.columns import Row, Scored, View, influence
+from foreclick.estimate.columns import Scored, View, influence
 from foreclick.estimate.sources import EXAMINATION
+from foreclick.estimate.sums import Coverage, LeastCovered, Uncovered
 from foreclick.policies import Observed
 from foreclick.question import Target
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 LARGEST_WEIGHT = 1e60
 """Larger weights are refused: their squares, summed over the records of a log, may overflow."""
@@ -105,9 +109,9 @@ class WeighedCells:
         return np.array([target.clip for target in self.targets])[:, None, None]
 
     @cached_property
-    def free(self) -> Any:  # noqa: ANN401 - booleans
+    def free(self) -> Bools:
         """Shape (A, C, G): u_g, whether the clip leaves the weight as it is."""
-        return self.ratio <= self.clip * _CERTAIN
+        return np.asarray(self.ratio <= self.clip * _CERTAIN)
 
     @cached_property
     def value(self) -> Floats:
@@ -327,37 +331,8 @@ def score_weighted(
             wanted of it.
         kind: the kind of these clusters.
     """
-    cells, batch = w.cells, view.batch
-    possible = w.logged[:, None] > 0
-    mass = w.wanted * (w.records * w.share)
-    # A logging policy that is given says what exposure to expect; otherwise the log has it.
-    expected = w.exposed if w.given is None else w.records * w.logged
-    facts = {
-        "mass": mass,
-        "covered": np.where(possible, mass, 0.0),
-        "weighted": expected[:, None] * w.weight,
-    }
-    facts["squared"] = facts["weighted"] * w.weight
-    if np.isfinite(w.clip).any():
-        bound = np.where(np.isfinite(w.clip), w.clip, 0.0) * w.logged[:, None]
-        cut = (w.wanted - bound) * (w.records * w.share)
-        facts["clipped"] = np.where(possible & np.isfinite(w.clip) & (cut > 0), cut, 0.0)
-        facts["lost"] = facts["clipped"] * w.rate[:, None]
-    if w.known:
-        facts["unlogged"] = np.where((w.wanted > 0) & ~possible, w.n[:, None], 0.0)
-    if details:
-        facts["cells"] = np.where(w.wanted > 0, w.share, 0.0)
-        facts["seen"] = np.where(possible, facts["cells"], 0.0)
-    scored = Scored(w.by_context(w.value), {k: w.by_context(each) for k, each in facts.items()})
-    if details:
-        out = (scored.facts["covered"] <= 0) & (scored.facts["mass"] > 0)
-        scored.facts["out"] = np.where(out, 1.0, 0.0)
-        scored.facts["out records"] = out * batch.context_n
-        scored.largest = np.zeros_like(scored.value)
-        for largest, over in zip(
-            scored.largest, w.ratio.reshape(scored.value.shape[0], cells.size), strict=True
-        ):
-            np.maximum.at(largest, cells.context, over)
+    batch = view.batch
+    scored = Scored(w.by_context(w.value), _coverage(w, details=details))
     if not w.by_row and clusters and any(target.curve is not None for target in w.targets):
         scored.shared[EXAMINATION] = _examination_errors(w)
     cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
@@ -377,10 +352,52 @@ def score_weighted(
     return scored
 
 
-def records_by_cluster(batch: Batch, kind: Cluster) -> Any:  # noqa: ANN401 - a sparse matrix
+def _coverage(w: WeighedCells, *, details: bool) -> Coverage[Floats]:
+    """How far the log covers the columns, shape (E, X); with counts of cells for support."""
+    possible = w.logged[:, None] > 0
+    mass = w.wanted * (w.records * w.share)
+    # A logging policy that is given says what exposure to expect; otherwise the log has it.
+    expected = w.exposed if w.given is None else w.records * w.logged
+    weighted = expected[:, None] * w.weight
+    found = Coverage(
+        mass=w.by_context(mass),
+        covered=w.by_context(np.where(possible, mass, 0.0)),
+        weighted=w.by_context(weighted),
+        squared=w.by_context(weighted * w.weight),
+    )
+    if np.isfinite(w.clip).any():
+        bound = np.where(np.isfinite(w.clip), w.clip, 0.0) * w.logged[:, None]
+        cut = (w.wanted - bound) * (w.records * w.share)
+        clipped = np.where(possible & np.isfinite(w.clip) & (cut > 0), cut, 0.0)
+        lost = w.by_context(clipped * w.rate[:, None])
+        found = replace(found, clipped=w.by_context(clipped), lost=lost)
+    if w.known:
+        impossible = np.where((w.wanted > 0) & ~possible, w.n[:, None], 0.0)
+        found = replace(found, unlogged=w.by_context(impossible))
+    return _counted(w, found, possible) if details else found
+
+
+def _counted(w: WeighedCells, found: Coverage[Floats], possible: Bools) -> Coverage[Floats]:
+    """With counts of cells and contexts, and the largest weights."""
+    cells = np.where(w.wanted > 0, w.share, 0.0)
+    out = (found.covered <= 0) & (found.mass > 0)
+    largest = np.zeros_like(found.mass)
+    for own, over in zip(largest, w.ratio.reshape(len(largest), w.cells.size), strict=True):
+        np.maximum.at(own, w.cells.context, over)
+    return replace(
+        found,
+        cells=w.by_context(cells),
+        seen=w.by_context(np.where(possible, cells, 0.0)),
+        out=np.where(out, 1.0, 0.0),
+        out_records=out * w.cells.batch.context_n,
+        largest=largest,
+    )
+
+
+def records_by_cluster(batch: Batch, kind: Cluster) -> csr_array[np.float64]:
     """Shape (T, X): the records of each context in each cluster, kept with the batch."""
 
-    def make() -> Any:  # noqa: ANN401
+    def make() -> csr_array[np.float64]:
         from scipy import sparse  # noqa: PLC0415 - slow to import
 
         shape = batch.cluster_count[kind], batch.context_count
@@ -495,32 +512,24 @@ def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
 # --- where the log does not cover a candidate -----------------------------------------------------
 
 
-def least_covered(w: WeighedCells, view: View, top: int) -> dict[Target, list[Row]]:
-    """By target, the contexts of a batch with most of the first candidate's uncovered exposure.
-
-    A row has `context`, `records`, `covered`, and `uncovered`, how much exposure that is.
-    """
-    batch, rows = view.batch, {}
-    for a, target in enumerate(w.targets):
-        mass, logged = w.records * w.wanted[a, 0], w.logged[a] > 0
+def least_covered(w: WeighedCells, view: View, top: int) -> tuple[LeastCovered, ...]:
+    """By target, the contexts of a batch with most of the first candidate's uncovered exposure."""
+    batch, found = view.batch, []
+    for wanted, seen in zip(w.wanted[:, 0], w.logged > 0, strict=True):
         covered, uncovered = (
-            sums(w.cells.context, np.where(logged == seen, mass, 0.0), batch.context_count)
-            for seen in (True, False)
+            sums(w.cells.context, np.where(which, w.records * wanted, 0.0), batch.context_count)
+            for which in (seen, ~seen)
         )
         order = np.argsort(-uncovered.astype(np.float32), kind="stable")[:top]
-        rows[target] = [
-            {
-                "context": batch.contexts[int(x)].as_py(),
-                "records": float(batch.context_n[x]),
-                "covered": float(covered[x] / (covered[x] + uncovered[x])),
-                "uncovered": float(uncovered[x]),
-            }
+        contexts = [
+            Uncovered(
+                context=batch.contexts[int(x)].as_py(),
+                records=float(batch.context_n[x]),
+                covered=float(covered[x] / (covered[x] + uncovered[x])),
+                uncovered=float(uncovered[x]),
+            )
             for x in order
             if np.float32(uncovered[x]) > 0
         ]
-    return rows
-
-
-def most_uncovered(rows: list[Row], top: int) -> list[Row]:
-    """The first of several rows; numbers that are equal but for rounding are equal."""
-    return sorted(rows, key=lambda row: -float(np.float32(row["uncovered"])))[:top]
+        found.append(LeastCovered(top, tuple(contexts)))
+    return tuple(found)

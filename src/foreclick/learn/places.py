@@ -103,11 +103,6 @@ class Exchanges:
         return _chained(self.wins > 0)
 
     @cached_property
-    def linked(self) -> Bools:
-        """Shape (S, S): whether a chain of exchanges leads from one place to the other."""
-        return _chained(self.both > 0)
-
-    @cached_property
     def comparable(self) -> Bools:
         """Shape (S, S): whether the ratio of p_j to p_k is a number.
 

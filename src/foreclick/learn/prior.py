@@ -275,10 +275,6 @@ class Pairs:
             self.shown.append(matrix)
         self.by_position = np.asarray(self.shown[0].toarray())
 
-    def d_of(self, at: Any) -> Floats:  # noqa: ANN401 - slots of rows
-        """Shape (S,): the readers of one record at each slot."""
-        return np.asarray((self.d / np.maximum(self.cell_n, 1e-300))[at.cell])
-
     def rates(self, theta: Theta) -> Rates:
         """Rates of all pairs; those of the last θ are kept."""
         return self._at(theta)[0]

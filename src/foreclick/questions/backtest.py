@@ -146,9 +146,10 @@ def _newness(errors: FoldErrors, folds: Folds) -> Newness:
         return np.moveaxis(np.array([[plain, powers[0]], [powers[0], powers[1]]]), 2, 0)
 
     metric = errors.target.metric
+    _, traffic, *new = folds.noise(metric)
     return Newness(
-        squares(folds.records, folds.new[metric]),
-        squares(folds.traffic_noise[metric], folds.new_noise[metric]),
+        squares(folds.records, folds.metrics[metric].new),
+        squares(traffic, np.stack(new)),
         np.stack([errors.traffic, errors.traffic_new], axis=1),
     )
 
@@ -224,14 +225,14 @@ def backtest_by(
     protocol = replace(protocol, folds=folds, contexts=_most_frequent(batches, ranks))
     learnt, assumed = with_curves(tally, parse_estimators(estimators), wanted)
     steady = [] if any(e.name == _STEADY for e in learnt) else parse_estimators(_STEADY)
-    results = fold_errors(tally, [*learnt, *steady], wanted, protocol)
+    every, results = fold_errors(tally, [*learnt, *steady], wanted, protocol)
     if not results.pairs.any():
         raise BacktestError(
             "no context was seen in two periods, so there is nothing to predict any of them from. "
             "Use a coarser context (a query class, or context=None) or longer blocks, block=7."
         )
-    still = {e.target.metric: e for e in results.errors if e.target.model.name == _STEADY}
-    errors = results.errors[: len(results.errors) - len(steady) * len(wanted)]
+    still = {e.target.metric: e for e in every if e.target.model.name == _STEADY}
+    errors = every[: len(every) - len(steady) * len(wanted)]
     curves = [_newness(e, results) for e in errors]
     names = [(e.target.model.name, e.target.metric.name, e.target.clip) for e in errors]
     rows = [
@@ -249,7 +250,7 @@ def backtest_by(
     detail = [
         _measures(e, results, i, period=label)
         | {
-            "truth": results.truth[e.target.metric][i] / results.weight[i],
+            "truth": results.metrics[e.target.metric].truth[i] / results.weight[i],
             "pairs": int(results.pairs[i]),
             "records": float(results.records[i]),
         }
@@ -324,7 +325,7 @@ def _measures(
 ) -> dict[str, Any]:
     """Errors over all folds, or in one of them."""
     target, weight = errors.target, folds.weight[at].sum()
-    noise = folds.noise[target.metric][at].sum() / weight
+    noise = folds.noise(target.metric)[0, at].sum() / weight
     return {
         "estimator": target.model.name,
         "metric": target.metric.name,

@@ -345,7 +345,12 @@ def largest_slots(tally: Tally, estimates: Sequence[Estimate]) -> dict[Metric, f
 
     Only of metrics for which something was never shown: to look for it takes a pass over the log.
     """
-    unseen = {part.metric for e in estimates for part in e.parts if part.covered < part.mass}
+    unseen = {
+        part.metric
+        for e in estimates
+        for part in e.parts
+        if part.coverage.covered < part.coverage.mass
+    }
     binary = {m for m in unseen if m.first or m.shown or m.source in tally.shape.masks}
     largest = largest_rewards(tally, sorted({m.source for m in unseen - binary}))
     return {m: 1.0 if m in binary else largest[m.source] for m in unseen}

@@ -353,7 +353,7 @@ def _rows(
 
 def _shared(one: Estimate) -> float:
     """The share of the log's records in contexts that both arms have."""
-    return one.stratum.records / (one.stratum.records + one.stratum.unknown.records)
+    return one.stratum.records / (one.stratum.records + float(one.stratum.unknown.records))
 
 
 def _numbers(

@@ -143,18 +143,19 @@ def support(
 
 def _row(one: Estimate) -> dict[str, Value]:
     stratum, part = one.stratum, one.parts[0]
-    lowest, seen = one.value or 0.0, part.covered > 0
+    found, lowest = part.coverage, one.value or 0.0
     # A model that is blind to items might say otherwise where nothing was seen.
-    out, records = (part.out, part.out_records) if seen else (stratum.contexts, stratum.records)
+    seen = found.covered > 0
+    out, records = (found.out, found.out_records) if seen else (stratum.contexts, stratum.records)
     return {
         "estimator": one.estimator,
         "metric": one.metric.name,
         **stratum.segment,
         "covered": one.covered,
         "repeated": part.repeated if seen else None,
-        "cells": round(part.cells),
-        "seen": round(part.seen),
-        "largest": part.largest,
+        "cells": round(found.cells),
+        "seen": round(found.seen),
+        "largest": found.largest,
         "ess": one.ess,
         "lowest": lowest,
         "highest": lowest + one.unseen().more,
@@ -171,9 +172,9 @@ def _least_covered(estimates: Sequence[Estimate]) -> Result:
     rows = []
     for one in estimates:
         part = one.parts[0]
-        for each in part.least_covered if part.covered > 0 else ():
-            row = {"estimator": one.estimator, "metric": one.metric.name, **each}
-            row["share"] = row.pop("uncovered") / (part.mass - part.covered)
+        for each in part.least_covered if part.coverage.covered > 0 else ():
+            row = {"estimator": one.estimator, "metric": one.metric.name, **each._asdict()}
+            row["share"] = row.pop("uncovered") / (part.coverage.mass - part.coverage.covered)
             rows.append(row)
     return Result(tuple(rows), ("estimator", "metric", "context", "records", "covered", "share"))
 
