@@ -22,9 +22,9 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.estimate.holdout import Folds, Protocol, fold_errors
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
+from foreclick.run.holdout import Folds, Protocol, fold_errors
 from foreclick.simulate.simulation import (
     FALL,
     PERSISTENCE,

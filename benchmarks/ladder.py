@@ -26,9 +26,9 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick import simulate
 from foreclick.errors import ForeclickWarning
-from foreclick.estimate.holdout import Protocol, fold_errors
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
+from foreclick.run.holdout import Protocol, fold_errors
 from foreclick.simulate.simulation import DayLists
 
 WORLDS = ("DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific")

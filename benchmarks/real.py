@@ -16,8 +16,8 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick import datasets
-from foreclick.estimate.holdout import Protocol
 from foreclick.questions.backtest import Backtest, backtest_by
+from foreclick.run.holdout import Protocol
 from tests.answers import clipped
 
 LADDERS = ["ladder", "ladder-ip"]

@@ -22,10 +22,10 @@ import foreclick as fc
 from benchmarks.candidates import drifting, of_known_value, steady, swapping, twins
 from benchmarks.replications import BY, ESTIMATORS, HOLDS, METRIC, in_each, packed
 from foreclick import inference
-from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.question import Question
+from foreclick.run.estimate import estimate
 from foreclick.simulate import Simulation
 
 SHOCKS = (0.0, 0.1)  # the spread of the shock of a context and day

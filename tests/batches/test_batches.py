@@ -145,6 +145,6 @@ def test_contexts_that_only_the_candidate_has_are_counted_once_in_portions_of_a_
     log = {"context": list("aabbcc"), "items": lists, "clicks": [[1, 0], [0, 1]] * 3}
     candidate = fc.Ranking({context: [1, 2] for context in "abcxy"})
     for size in (1_000, 1):
-        monkeypatch.setattr("foreclick.estimate.work.BLOCK", size)
+        monkeypatch.setattr("foreclick.run.estimate.BLOCK", size)
         notes = fc.evaluate(log, candidate, estimators="ladder").notes
         assert "Ignored: 2 contexts that only the candidate has." in notes

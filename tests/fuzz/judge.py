@@ -15,11 +15,11 @@ from foreclick.errors import (
     ModelError,
     PolicyError,
 )
-from foreclick.estimate.estimates import Estimate, Estimates
-from foreclick.estimate.work import estimate
+from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import AnyMetric
 from foreclick.question import Question
+from foreclick.run.estimate import estimate
 from tests.answers import clipped
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.given import logging_of, policy_of, tally_of

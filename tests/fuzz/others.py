@@ -15,13 +15,13 @@ import pyarrow as pa
 
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, ModelError
-from foreclick.estimate.fitting import fit_ladders
-from foreclick.estimate.holdout import Protocol
-from foreclick.estimate.work import estimate
 from foreclick.estimators import Top
+from foreclick.ladder.fit import fit_ladders
 from foreclick.logs import CONTEXT
 from foreclick.question import Question, policy_depth
 from foreclick.questions.backtest import backtest_by
+from foreclick.run.estimate import estimate
+from foreclick.run.holdout import Protocol
 from tests.answers import clipped
 from tests.fuzz.draws import Case, Measure, draw
 from tests.fuzz.given import logging_of, policy_of, read, tally_of

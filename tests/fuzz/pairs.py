@@ -13,10 +13,10 @@ import numpy as np
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from foreclick.estimate.estimates import Estimate, Estimates
-from foreclick.estimate.work import estimate
+from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.policies import Policy
 from foreclick.question import Clusters
+from foreclick.run.estimate import estimate
 from foreclick.tallies import FEW_PERIODS
 from tests.fuzz.draws import Case, Measure, Row, rival
 from tests.fuzz.given import policy_of, tally_of

@@ -13,8 +13,8 @@ from unittest import mock
 import numpy as np
 
 import foreclick as fc
-from foreclick.estimate.estimates import Estimate, Estimates
-from foreclick.estimate.work import estimate
+from foreclick.estimation.estimates import Estimate, Estimates
+from foreclick.run.estimate import estimate
 from tests.fuzz.draws import Case, Measure, Row
 from tests.fuzz.given import tally_of
 from tests.fuzz.judge import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import foreclick as fc
-from foreclick.estimate.holdout import Protocol
 from foreclick.questions.backtest import backtest_by
+from foreclick.run.holdout import Protocol
 from tests.answers import clipped
 from tests.drawn import Draw
 from tests.goldens import logs

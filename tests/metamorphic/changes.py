@@ -199,7 +199,7 @@ def _in_batches(log: RandomLog, rng: Rng) -> Side:
     slots = 1 + log.rows * len(log.columns["items"][0]) // int(rng.integers(2, 20))
 
     def blocks() -> AbstractContextManager[Any]:
-        return patch("foreclick.estimate.work.BLOCK", max(slots, 50))
+        return patch("foreclick.run.estimate.BLOCK", max(slots, 50))
 
     return Side(log, in_batches(fc.tally(log.read()), slots), blocks)
 

@@ -75,9 +75,9 @@ class RandomLog:
             return
         lists, records = self.sample
         with (
-            patch("foreclick.estimate.fitting.MOST_SLOTS", 20 * lists),
-            patch("foreclick.estimate.fitting.ENOUGH_SLOTS", 10 * lists),
-            patch("foreclick.learn.curves.SAMPLE_RECORDS", records),
+            patch("foreclick.ladder.fit.MOST_SLOTS", 20 * lists),
+            patch("foreclick.ladder.fit.ENOUGH_SLOTS", 10 * lists),
+            patch("foreclick.curves.learnt.SAMPLE_RECORDS", records),
         ):
             yield
 

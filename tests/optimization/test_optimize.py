@@ -15,7 +15,7 @@ from benchmarks.unexplored import one_log
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.estimate.fitting import production_prior
+from foreclick.ladder.fit import production_prior
 from foreclick.optimization import counts
 from foreclick.optimization.counts import dealt_at_random
 from foreclick.optimization.optimize import Optimized

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 import foreclick as fc
 from foreclick.batches import EMPTY
 from foreclick.inference import margins, sample_size
-from foreclick.learn.prior import Prior, Theta
+from foreclick.ladder.coefficients import Prior, Theta
 from foreclick.optimization.choice import LadderRates
 from foreclick.optimization.explore import Traffic
 from foreclick.optimization.solvers import Cells, Limits, assign, best_choices, decode

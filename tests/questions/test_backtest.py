@@ -12,10 +12,10 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.estimate.holdout import Protocol
 from foreclick.inference import excess
-from foreclick.learn.trend import drift_of
+from foreclick.ladder.trend import drift_of
 from foreclick.questions.backtest import backtest_by
+from foreclick.run.holdout import Protocol
 from tests.drawn import DEPTH, QUERIES, drawn, sorted_log
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]

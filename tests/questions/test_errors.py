@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import foreclick as fc
+from foreclick import allowances
 from foreclick.estimators import LearntCurve
-from foreclick.learn import allowances
 from foreclick.simulate.shop import Shop, draw
 
 pytestmark = pytest.mark.filterwarnings("ignore:the contexts hardly repeat")
@@ -152,7 +152,7 @@ def test_twice_an_allowance_is_twice_its_own_error_alone(shop, monkeypatch, cons
         return {row["source"]: row["lift_se"] for row in found.errors()}
 
     before = errors()
-    place = f"foreclick.estimate.prior.{constant}"
+    place = f"foreclick.ladder.score.{constant}"
     monkeypatch.setattr(place, 2 * getattr(allowances, constant))
     after = errors()
     assert after == pytest.approx(before | {source: 2 * before[source]})

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.curves.learnt import with_curves
 from foreclick.errors import ModelError
-from foreclick.estimate.work import estimate
 from foreclick.estimators import LearntCurve, parse_estimators
-from foreclick.learn.curves import with_curves
 from foreclick.metrics import parse_any
 from foreclick.question import Question
 from foreclick.questions.examination import Examination
+from foreclick.run.estimate import estimate
 from foreclick.tallies.base import local_tally
 from tests.drawn import DEPTH, EXAMINED, QUERIES, drawn, sorted_log
 from tests.truth import swaps

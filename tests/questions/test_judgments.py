@@ -16,8 +16,8 @@ from scipy import stats
 import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.errors import ReportError
-from foreclick.estimate.fitting import production_covariance, production_prior
-from foreclick.learn.words import steps
+from foreclick.ladder.features import steps
+from foreclick.ladder.fit import production_covariance, production_prior
 
 # The same few sums in another order, and quantiles of two implementations.
 CURVE = (1.0, 0.5, 0.25)

@@ -21,9 +21,9 @@ def log():
 def sampled():
     """The ladder learns from some contexts, as it does of large logs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("foreclick.estimate.fitting.MOST_SLOTS", 2_000)
-        patch.setattr("foreclick.estimate.fitting.ENOUGH_SLOTS", 1_000)
-        patch.setattr("foreclick.learn.curves.SAMPLE_RECORDS", 300)
+        patch.setattr("foreclick.ladder.fit.MOST_SLOTS", 2_000)
+        patch.setattr("foreclick.ladder.fit.ENOUGH_SLOTS", 1_000)
+        patch.setattr("foreclick.curves.learnt.SAMPLE_RECORDS", 300)
         yield
 
 

@@ -18,9 +18,9 @@ import foreclick as fc
 from foreclick.cli import main
 from foreclick.engines import default_engine
 from foreclick.errors import ModelError, OptionError
-from foreclick.learn import effort
 from foreclick.options import AT_ONCE, check
 from foreclick.progress import working
+from foreclick.run import effort
 from tests.torture.asked import ASKED, CANDIDATE, LOG, answer, values
 from tests.tries import tries
 
@@ -216,7 +216,7 @@ RANKING = {"context": range(COUNT), "items": [[1]] * COUNT}
 SEVERAL = {
     "context": [number % COUNT for number in range(2 * COUNT)],
     "items": [[1]] * (2 * COUNT),
-    "clicks": [[0]] * (2 * COUNT),
+    "clicks": [[1]] * (2 * COUNT),
     "day": range(2 * COUNT),
 }
 

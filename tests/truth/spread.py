@@ -280,7 +280,7 @@ class CellErrors(NamedTuple):
         return found._among(chosen)
 
     def _among(self, records: Sequence[tuple[Record, Any]]) -> CellErrors:
-        """Σ n σ² h² of each cell, and shocks τ² of all, as `foreclick.estimate.covariance` says."""
+        """Σ n σ² h² of each cell, and shocks τ² of all, as `weighting.small_cells` says."""
         credit: dict[Any, float] = defaultdict(float)
         exposed: dict[Any, float] = defaultdict(float)
         wholes: dict[Any, float] = defaultdict(float)

@@ -13,10 +13,10 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.question import Question
+from foreclick.run.estimate import estimate
 from tests import drawn
 from tests.answers import SAME, log_of, theta_of
 from tests.batches.sizes import in_batches

@@ -15,10 +15,10 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.estimate.columns import View
-from foreclick.estimate.fitting import STEP, fit_priors, known_part, production_prior
-from foreclick.estimate.ladder import candidate_words, pairs_of
-from foreclick.learn.prior import Prior
+from foreclick.estimation.columns import View
+from foreclick.ladder.coefficients import Prior
+from foreclick.ladder.fit import STEP, fit_priors, known_part, production_prior
+from foreclick.ladder.rungs import candidate_words, pairs_of
 from tests.drawn import Draw, drawn, half_new, lists_table
 from tests.truth import fit as oracle
 from tests.truth.oracle import Policy

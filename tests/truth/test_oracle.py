@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from foreclick.estimate.work import estimate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.question import Question
+from foreclick.run.estimate import estimate
 from tests import drawn
 from tests.truth import firsts, oracle, spread
 from tests.truth.oracle import Record

@@ -4,8 +4,8 @@ What a policy is worth is, of each cell of the click model, its click rate, lowe
 times how much the policy exposes it; with a clip M, up to M times as much as the log did.
 
 By the ladder, what was never shown at a position has a rate too, from the rungs below, and the rate
-α of an item leans on how production places it (`learn.prior`). A rate r of a cell with n records,
-on a rung of strength s, has the variance
+α of an item leans on how production places it (`ladder.coefficients`). A rate r of a cell with n
+records, on a rung of strength s, has the variance
 
     r / (n + s) + (s / (n + s))² · the variance of the rung below,
 
@@ -27,11 +27,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from foreclick.allowances import SHARED_ERROR_WEIGHT
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
-from foreclick.learn.allowances import SHARED_ERROR_WEIGHT
-from foreclick.learn.prior import Prior, moved_rates, rates
-from foreclick.learn.shrinkage import borrowed, descend, own_weight
-from foreclick.learn.words import expected_rates, powers, steps
+from foreclick.ladder.coefficients import Prior, moved_rates, rates
+from foreclick.ladder.features import expected_rates, powers, steps
+from foreclick.ladder.shrinkage import borrowed, descend, own_weight
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.counts import ALL, Counts, fold_number
 from foreclick.optimization.solvers import Cells, Limits, best_choices, decode, marginals

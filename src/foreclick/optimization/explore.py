@@ -41,13 +41,12 @@ from foreclick.batches import (
 from foreclick.batches.arrays import value_of_each
 from foreclick.engines import write_rows
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimate.cells import row_credit
-from foreclick.estimate.columns import View
-from foreclick.estimate.fitting import converged, fit_priors
-from foreclick.estimate.prior import score_prior
-from foreclick.estimate.work import estimate
+from foreclick.estimation.columns import View
+from foreclick.estimation.slots import row_credit
 from foreclick.estimators import LADDERS, parse_estimators
 from foreclick.inference import bisect, margins, sample_size
+from foreclick.ladder.fit import converged, fit_priors
+from foreclick.ladder.score import score_prior
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.optimize import as_lists
@@ -61,6 +60,7 @@ from foreclick.questions.evaluate import evaluate
 from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
 from foreclick.rules import Number, choice
+from foreclick.run.estimate import estimate
 from foreclick.tallies import LogLike, Tally, local_tally
 from foreclick.words import about, number_of
 

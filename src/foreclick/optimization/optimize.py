@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from foreclick.batches import batches_of, pooled, regrouped
 from foreclick.batches.arrays import padded
+from foreclick.curves.learnt import with_curves
 from foreclick.engines import TableLike, open_source, write_rows
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimate.fitting import converged, production_covariance, production_prior
 from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
-from foreclick.learn.curves import with_curves
-from foreclick.learn.trend import ITEMS_CHANGE, drift_of
+from foreclick.ladder.fit import converged, production_covariance, production_prior
+from foreclick.ladder.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.choice import (

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from foreclick.batches import FEW_RECORDS
 from foreclick.errors import ForeclickWarning
-from foreclick.estimate.estimates import Estimate
-from foreclick.learn.above import ALARM
+from foreclick.estimation.estimates import Estimate
+from foreclick.estimation.fits import ALARM
 from foreclick.metrics import AnyMetric
 from foreclick.policies import Lists, Policy
 from foreclick.questions.agreement import Beside, agreement, is_blind, lifts, seen_words

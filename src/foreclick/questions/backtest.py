@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from foreclick import inference
 from foreclick.batches import Batches, Bools, Floats, batches_of
+from foreclick.curves.learnt import with_curves
 from foreclick.errors import BacktestError
-from foreclick.estimate.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.estimators import EstimatorLike, parse_estimators
-from foreclick.learn.curves import with_curves
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
 from foreclick.question import check_metrics
 from foreclick.results import Headline, Result, format_value
+from foreclick.run.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.tallies import LogLike, local_tally
 from foreclick.words import number_of
 

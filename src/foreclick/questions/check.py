@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from foreclick import inference
 from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, size_of, sums
 from foreclick.engines import BUCKETS
-from foreclick.estimate.sums import whole_number
+from foreclick.estimation.sums import whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb
 from foreclick.progress import report_step

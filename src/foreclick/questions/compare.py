@@ -12,11 +12,9 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.errors import ModelError
-from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.work import estimate
+from foreclick.estimation.clusters import clusters_of
+from foreclick.estimation.estimates import Estimate
 from foreclick.estimators import EstimatorLike, parse_estimators
-from foreclick.learn.clusters import clusters_of
-from foreclick.learn.effort import announce_effort
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
@@ -28,6 +26,8 @@ from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import LOGGING, largest_slots, make_question, prior_notes
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
+from foreclick.run.effort import announce_effort
+from foreclick.run.estimate import estimate
 from foreclick.tallies import LogLike, local_tally
 from foreclick.words import few
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from foreclick.estimate.breakdown import variance_by_source
-from foreclick.estimate.sources import KINDS, MARGIN
+from foreclick.estimation.breakdown import variance_by_source
+from foreclick.estimation.sources import KINDS, MARGIN
 from foreclick.questions.verdicts import SEEN, Pair
 from foreclick.results import Result, Value
 

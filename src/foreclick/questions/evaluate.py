@@ -9,16 +9,13 @@ from typing import Any, Literal
 
 from foreclick import inference
 from foreclick.batches import FEW_RECORDS, batches_of, largest_rewards, size_of
+from foreclick.curves.learnt import with_curves
 from foreclick.errors import ModelError
-from foreclick.estimate.estimates import Estimate, Estimates
-from foreclick.estimate.fitting import earned_by_clicks
-from foreclick.estimate.work import estimate
+from foreclick.estimation.clusters import clusters_of
+from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
-from foreclick.learn.above import ALARM
-from foreclick.learn.clusters import clusters_of
-from foreclick.learn.curves import with_curves
-from foreclick.learn.effort import announce_effort
-from foreclick.learn.trend import drift_of
+from foreclick.ladder.fit import earned_by_clicks
+from foreclick.ladder.trend import drift_of
 from foreclick.logs import PERIOD
 from foreclick.metrics import (
     CLICKS,
@@ -54,6 +51,8 @@ from foreclick.questions.errors import error_rows
 from foreclick.questions.verdicts import Evidence, Pair, judge_pairs
 from foreclick.results import format_value
 from foreclick.rules import Choice
+from foreclick.run.effort import announce_effort
+from foreclick.run.estimate import estimate
 from foreclick.tallies import LogLike, Tally, local_tally
 
 LOGGING = Choice(
@@ -318,17 +317,17 @@ def usual_estimators(
 def prior_notes(tally: Tally, estimates: Estimates) -> list[str]:
     """That production learns from its clicks, and that the rates of items change with time."""
     notes = [
-        f"{prior.reward} is also earned without clicks, so the ladder takes it for clicks: what a "
+        f"{fit.reward} is also earned without clicks, so the ladder takes it for clicks: what a "
         "click is worth cannot be learnt by item."
-        for prior in estimates.priors
-        if CLICKS in tally.shape.rewards and prior.worth is None
-        if prior.reward != CLICKS and first_of(prior.reward) is None
+        for fit in estimates.fits
+        if CLICKS in tally.shape.rewards and not fit.click_values
+        if fit.reward != CLICKS and first_of(fit.reward) is None
     ]
-    for prior in estimates.priors[:1] if estimates.question.clusters else ():
-        if prior.reacting > ALARM:
-            z = f"z = {prior.reacting:.0f}"
+    for fit in estimates.fits[:1] if estimates.question.clusters else ():
+        if fit.feedback:
+            z = f"z = {fit.feedback:.0f}"
             notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")
-        if outside := max((one.outside for one in prior.alike), default=0.0):
+        if outside := max(fit.unreachable, default=0.0):
             notes.append(
                 f"Production seems unable to show about {outside:.0%} of what the candidate shows: "
                 "another retrieval, or new stock. These items are taken to be as good as others "
@@ -336,7 +335,7 @@ def prior_notes(tally: Tally, estimates: Estimates) -> list[str]:
                 "could have shown them, say estimators=Ladder(same_retrieval=True)."
             )
         if tally.shape.period:
-            notes += drift_of(batches_of(tally), prior.reward, prior.theta.p).of_items()
+            notes += drift_of(batches_of(tally), fit.reward, fit.examination).of_items()
     return notes
 
 

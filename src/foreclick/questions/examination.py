@@ -11,9 +11,9 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.batches import Bools, batches_of
+from foreclick.curves.errors import DIFFER, Examined
+from foreclick.curves.learnt import learn_curves, listed
 from foreclick.errors import ModelError
-from foreclick.learn.curves import learn_curves, listed
-from foreclick.learn.examination import DIFFER, Examined
 from foreclick.options import verb
 from foreclick.progress import report_step
 from foreclick.question import check_columns, check_earned

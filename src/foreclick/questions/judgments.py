@@ -17,11 +17,11 @@ from foreclick.batches import Batch, Floats, batches_of
 from foreclick.engines import write_rows
 from foreclick.engines.files import checked_file, ending, whole_file
 from foreclick.errors import ReportError
-from foreclick.estimate.fitting import converged, production_covariance, production_prior
-from foreclick.estimate.ladder import pairs_of
-from foreclick.estimate.sums import whole_number
+from foreclick.estimation.sums import whole_number
 from foreclick.estimators import Ladder
-from foreclick.learn.prior import Prior
+from foreclick.ladder.coefficients import Prior
+from foreclick.ladder.fit import converged, production_covariance, production_prior
+from foreclick.ladder.rungs import pairs_of
 from foreclick.logs import CONTEXT, ITEM
 from foreclick.options import verb
 from foreclick.policies.base import Names

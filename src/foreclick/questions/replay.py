@@ -18,11 +18,9 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.errors import ForeclickWarning, PolicyError, SourceError
-from foreclick.estimate.covariance import errors_of, minus, variance_of
-from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.work import estimate
-from foreclick.learn.above import ALARM
-from foreclick.learn.clusters import clusters_of
+from foreclick.estimation.clusters import clusters_of
+from foreclick.estimation.covariance import errors_of, minus, variance_of
+from foreclick.estimation.estimates import Estimate
 from foreclick.logs import CONTEXT, Log, N, read_log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
 from foreclick.options import verb
@@ -34,6 +32,7 @@ from foreclick.questions.evaluate import largest_slots, make_question
 from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Pair, judge_pairs
 from foreclick.results import Headline, Result, format_value, span
 from foreclick.rules import column
+from foreclick.run.estimate import estimate
 from foreclick.tallies import LogLike
 from foreclick.tallies.base import Tally, local_tally, part, with_text
 from foreclick.words import few, number_of, one_of
@@ -327,7 +326,7 @@ def _rows(
                 f"{shared:.0%} of the records of {base!r} are in contexts that both arms have. "
                 "Only these are predicted; all are measured. A coarser context has more of them."
             )
-        if any(prior.reacting > ALARM for prior in estimates.priors):
+        if any(fit.feedback for fit in estimates.fits):
             remarks.append(
                 f"the rankers learn from their clicks. If {other!r} learnt from those of {base!r} "
                 "during the test, it is predicted too high."

@@ -27,8 +27,7 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.errors import ForeclickWarning
-from foreclick.estimate.work import context_values, estimate
-from foreclick.learn.clusters import clusters_of
+from foreclick.estimation.clusters import clusters_of
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, sure, verb
@@ -46,6 +45,7 @@ from foreclick.questions.support import LATTICE, Support, support
 from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value
 from foreclick.rules import flag
+from foreclick.run.estimate import context_values, estimate
 from foreclick.tallies import LogLike, Tally, local_tally
 
 TOP = 3  # so many contexts that gain, and so many that lose, are named

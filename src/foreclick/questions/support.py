@@ -8,9 +8,8 @@ from typing import ClassVar
 
 from foreclick.batches import count_periods
 from foreclick.errors import ModelError, PolicyError
-from foreclick.estimate.covariance import ENOUGH_PERIODS
-from foreclick.estimate.estimates import Estimate
-from foreclick.estimate.work import estimate
+from foreclick.estimation.covariance import ENOUGH_PERIODS
+from foreclick.estimation.estimates import Estimate
 from foreclick.estimators import MEANINGS, EstimatorLike, Ladder, parse_estimators
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
@@ -19,6 +18,7 @@ from foreclick.question import Missing
 from foreclick.questions.evaluate import make_question
 from foreclick.questions.verdicts import NEXT_TRIAL, next_periods
 from foreclick.results import Headline, Result, Value, format_value
+from foreclick.run.estimate import estimate
 from foreclick.tallies import LogLike, local_tally
 from foreclick.words import number_of
 

@@ -35,10 +35,10 @@ import numpy as np
 
 from foreclick import inference
 from foreclick.batches import Floats
-from foreclick.estimate.columns import Unseen
-from foreclick.estimate.covariance import ENOUGH_PERIODS
-from foreclick.estimate.estimates import Estimate
-from foreclick.learn.above import ALARM
+from foreclick.estimation.columns import Unseen
+from foreclick.estimation.covariance import ENOUGH_PERIODS
+from foreclick.estimation.estimates import Estimate
+from foreclick.estimation.fits import ALARM
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.results import format_value, span
 from foreclick.words import about, rounded_up

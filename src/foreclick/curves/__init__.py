@@ -1,0 +1,1 @@
+"""Examination curves: how much positions are examined."""

@@ -1,1 +1,0 @@
-"""Estimates of what candidates are worth, from a tally, each with its errors."""

@@ -1,0 +1,1 @@
+"""Estimation: from what estimators give for a batch to sums, covariances and estimates."""

@@ -1,0 +1,194 @@
+"""The parts of an answer, and sums over records, clusters or contexts for each of them.
+
+A part has its records' share of the whole: where there are several parts, the whole is the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from foreclick.batches import Batch, Batches, Cluster, Floats, Ints
+from foreclick.batches.encode import Codes
+from foreclick.estimation.slots import group_sums
+from foreclick.logs import CONTEXT
+from foreclick.question import Question
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+BOTH = "both"
+"""The kind of clusters that share a period and a unit."""
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The parts of an answer: by the values of some columns, or some contexts and all others.
+
+    Attributes:
+        by: the columns.
+        codes: the values of each.
+        contexts: the contexts, if these are the parts.
+    """
+
+    by: tuple[str, ...]
+    codes: tuple[Codes, ...]
+    contexts: pa.Array | None = None
+
+    @classmethod
+    def of(cls, batches: Batches, question: Question) -> Strata:
+        """The parts that a question asks for."""
+        codes = tuple(batches.codebook.columns[name] for name in question.by)
+        return cls(question.by, codes, question.contexts)
+
+    @property
+    def split(self) -> bool:
+        """Whether there is more than one part."""
+        return bool(self.by) or self.contexts is not None
+
+    @property
+    def count(self) -> int:
+        """S: the parts, and, where there are several, the whole, which comes last."""
+        if self.contexts is not None:
+            return len(self.contexts) + 2
+        return int(np.prod([len(code) for code in self.codes])) + bool(self.by)
+
+    def rows(self, batch: Batch) -> Ints:
+        """Shape (R,): the part that each row belongs to."""
+        part: Ints = np.zeros(len(batch.n), dtype=np.int64)
+        if self.contexts is not None:
+            number = pc.fill_null(pc.index_in(batch.contexts, self.contexts), len(self.contexts))
+            return np.asarray(number, dtype=np.int64)[batch.row_context]
+        for name, code in zip(self.by, self.codes, strict=True):
+            part = part * len(code) + batch.codes(name)
+        return part
+
+    def segment(self, number: int) -> dict[str, Any]:
+        """The values of a part by column; None for the whole, and contexts that are not named."""
+        if self.by and number == self.count - 1:
+            return dict.fromkeys(self.by)
+        if self.contexts is not None:
+            named = number < len(self.contexts)
+            return {CONTEXT: self.contexts[number].as_py() if named else None}
+        values = {}
+        for name, code in reversed(list(zip(self.by, self.codes, strict=True))):
+            number, own = divmod(number, len(code))
+            values[name] = code.values[own].as_py()
+        return {name: values[name] for name in self.by}
+
+
+@dataclass(frozen=True, eq=False)
+class BatchParts:
+    """Sums over a batch for each of S parts of the answer.
+
+    Attributes:
+        strata: the parts.
+        batch: the records.
+    """
+
+    strata: Strata
+    batch: Batch
+
+    @property
+    def split(self) -> bool:
+        """Whether there is more than one part."""
+        return self.strata.split
+
+    @cached_property
+    def of_row(self) -> Ints:
+        """Shape (R,): the part that each row belongs to."""
+        return self.strata.rows(self.batch)
+
+    def over(self, number: Ints, values: NDArray[Any]) -> Floats:
+        """Shape (S, …): the sums of values (…, N), of which each belongs to the part `number`."""
+        if not self.split:
+            return np.asarray(values.sum(axis=-1))[None]
+        return self.with_whole(
+            np.moveaxis(group_sums(number, values, self.strata.count - 1), -1, 0)
+        )
+
+    def over_rows(self, values: NDArray[Any]) -> Floats:
+        """Shape (S, …): the sums of values of rows, shape (…, R)."""
+        return self.over(self.of_row, values)
+
+    def with_whole(self, values: Floats) -> Floats:
+        """Shape (S, …): values of the parts, and their sum, that of the whole."""
+        return np.concatenate([values, values.sum(axis=0)[None]]) if self.split else values
+
+    def over_kinds(self, kinds: Sequence[str], values: Floats) -> tuple[Floats, ...]:
+        """Shape (S, clusters, E) by kind of clusters: the sums of values of rows, shape (E, R)."""
+        size = max(self.strata.count - 1, 1)
+
+        def over(cluster: Ints, clusters: int) -> Floats:
+            each = group_sums(self.of_row * np.int64(clusters) + cluster, values, size * clusters)
+            return self.with_whole(each.reshape(-1, size, clusters).transpose(1, 2, 0))
+
+        return tuple(over(*each) for each in clusters_of_rows(self.batch, kinds))
+
+    def over_contexts(self, values: Floats, context: Ints | None = None, power: int = 1) -> Floats:
+        """Shape (S, …): the sums of values (…, N) of contexts, by default one of each.
+
+        Each part has its share of a context's records. With a power of 2, values are variances of
+        errors that all records of a context share. With a power of 0 they are counts: a part has
+        all of a context that it has any records of.
+        """
+        if not self.split:
+            return np.asarray(values.sum(axis=-1))[None]
+        share = self._share
+        if power != 1:
+            share = share.power(2) if power else share.astype(np.bool_).astype(np.float64)
+        if context is not None:
+            values = group_sums(context, values, share.shape[0])
+        flat = values.reshape(math.prod(values.shape[:-1]), values.shape[-1])
+        return np.asarray(share.T @ flat.T).reshape(-1, *values.shape[:-1])
+
+    def products(self, context: Ints, left: Floats, right: Floats, power: int = 1) -> Floats:
+        """Shape (S, ·, ·): Σ left rightᵀ over N errors of contexts, shape (·, N) each."""
+        if not self.split:
+            return np.asarray(left @ right.T)[None]
+        return self.over_contexts(left[:, None] * right[None], context, power)
+
+    @cached_property
+    def _share(self) -> csr_array[np.float64]:
+        """Shape (X, S): the share of each context's records that each part has."""
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        batch, last = self.batch, self.strata.count - 1
+        share = batch.n / batch.context_n[batch.row_context]
+        some = np.flatnonzero(batch.context_n > 0)  # all of which is part of the whole
+        values = np.concatenate([share, np.ones(len(some))])
+        row = np.concatenate([batch.row_context, some])
+        column = np.concatenate([self.of_row, np.full(len(some), last)])
+        return sparse.csr_array((values, (row, column)), shape=(batch.context_count, last + 1))
+
+
+def cluster_kinds(kinds: Sequence[str]) -> list[Cluster]:
+    """Those of the kinds that are clusters of records."""
+    return [kind for kind in ("period", "unit") if kind in kinds]
+
+
+def kinds_of_clusters(kinds: Sequence[str]) -> list[str]:
+    """Those, and where periods and units count both, a bucket of users in a period, too."""
+    named = cluster_kinds(kinds)
+    return [*named, BOTH] if len(named) > 1 else [*named]
+
+
+def clusters_of_rows(batch: Batch, kinds: Sequence[str]) -> list[tuple[Ints, int]]:
+    """By kind of clusters: the cluster of each row, and how many there are."""
+    found: list[tuple[Ints, int]] = [
+        (batch.clusters[kind].astype(np.int64), batch.cluster_count[kind])
+        for kind in cluster_kinds(kinds)
+    ]
+    if len(found) > 1:
+        (period, periods), (unit, units) = found
+        found.append((period * units + unit, periods * units))
+    return found

@@ -1,0 +1,1 @@
+"""The ladder: click rates that lean on a regression on rank features."""

@@ -1,0 +1,196 @@
+"""Readers who stop: which share κ of the clicks on an item ends the reading.
+
+Everybody who looks at a list looks at its first result. Records of a context in which it was
+clicked have C clicks below, the others C', where the rates of what stands there expect m and m'. If
+a click ended no reading,
+
+    D = C' m / m'
+
+clicks would be due below the first results that were clicked, so C / D estimates 1 − κ; with the
+weights of Mantel and Haenszel, contexts with few records do no harm, and their test says whether
+κ may be 0. Lists that react to clicks do not disturb it, and readers who differ make κ smaller,
+never larger. Further down, those who have left already would be taken for readers who did not
+click.
+
+1 − κ differs between contexts, and between the items of a context, as far as the log shows:
+Γ-distributed around that of the log, and around that of the context.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from foreclick.allowances import STOPPING_ERROR
+from foreclick.batches import EMPTY, Batch, Floats, Ints, ratio, sums
+from foreclick.ladder.shrinkage import GAIN, best_strength, loss_of, of_counts
+
+FEWEST = 0.02
+"""At least this share of readers goes on below an item, so that no examination is 0."""
+
+LEAST_STOPPING = 0.05
+"""κ below it changes nothing."""
+
+
+class FirstClicks(NamedTuple):
+    """What follows clicks on first results.
+
+    Attributes:
+        clicks: Shape (P,): clicks below, of the pair that stands first; `due`: if none stops.
+        spread: Σ b and Σ b², of the clicks b below a first result that was clicked.
+        variance: of Σ clicks − Σ due if none stops and clicks do not come together.
+    """
+
+    clicks: Floats
+    due: Floats
+    spread: Floats
+    variance: float
+
+
+def first_clicks(batch: Batch, reward: str, rate: Floats) -> FirstClicks:
+    """What follows clicks on first results; `rate`, (L, K), is what each slot is expected to earn.
+
+    Whatever a record earns at its first position counts as one click there.
+    """
+    row, position, value = batch.reward(reward)
+    top, rows = position == 0, len(batch.n)
+    clicked = (sums(row[top], value[top] > 0, rows) > 0).astype(np.float64)
+    below = sums(row[~top], value[~top], rows)
+
+    def by_list(values: Floats) -> Floats:
+        return sums(batch.row_list, batch.n * values, len(batch.lists))
+
+    def by_context(values: Floats) -> Floats:
+        return sums(batch.list_context, values, batch.context_count)
+
+    expected, one = rate[:, 1:].sum(axis=1), by_list(clicked)
+    due, other = by_context(one * expected), by_context((batch.list_n - one) * expected)
+    share = ratio(other, due + other)
+    level = ratio(by_context(by_list((1 - clicked) * below)), due + other)[batch.list_context]
+    first = batch.lists[:, 0]
+    some = first != EMPTY
+    clicks, due = (
+        sums(first[some], values[some], batch.pair_count)
+        for values in (by_list(clicked * below) * share[batch.list_context], one * expected * level)
+    )
+    after, other = batch.n * clicked, share[batch.pair_context]
+    spread = np.array([after @ below, after @ below**2])
+    return FirstClicks(clicks, due, spread, float(clicks @ (1 - other) + due @ other))
+
+
+class Stopping(NamedTuple):
+    """How readers stop.
+
+    Attributes:
+        goes_on: 1 − κ of the whole log.
+        context, pair: the strengths by which contexts and pairs hold to it; infinite if all do.
+        spread: how many clicks count as one, since those of a record come together.
+        sd: the standard deviation of κ, of itself.
+        further: κ is taken to be so many times as large.
+    """
+
+    goes_on: float
+    context: float = math.inf
+    pair: float = math.inf
+    spread: float = 1.0
+    sd: float = 0.0
+    further: float = 1.0
+
+    @property
+    def mean(self) -> float:
+        """κ of the whole log."""
+        return min(self.further * (1 - self.goes_on), 1.0)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all contexts and pairs have the same κ."""
+        return math.isinf(self.context) and math.isinf(self.pair)
+
+    def kappa(self, firsts: FirstClicks, owner: Ints, count: int) -> tuple[Floats, Floats]:
+        """κ of pairs that belong to these of `count` contexts, (P,); and of the contexts, (X,)."""
+        clicks, due = firsts.clicks / self.spread, firsts.due / self.spread
+        of_log = np.full(count, self.goes_on)
+        of_context = _leaning(
+            sums(owner, clicks, count), sums(owner, due, count), of_log, self.context
+        )
+        of_pair = _leaning(clicks, due, of_context[owner], self.pair)
+        pairs, contexts = (
+            np.clip(self.further * (1 - each), 0.0, 1.0) for each in (of_pair, of_context)
+        )
+        return pairs, contexts
+
+
+def _leaning(clicks: Floats, due: Floats, mean: Floats, strength: float) -> Floats:
+    """Clicks over those due, leaning on a mean as far as the strength says."""
+    return mean if math.isinf(strength) else (clicks + strength) / (due + strength / mean)
+
+
+def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> Stopping | None:
+    """How readers stop, by the first clicks of all batches; None if the log does not show it.
+
+    Args:
+        firsts: of each batch.
+        owners: Shape (P,) each: the contexts of its pairs.
+    """
+    total, square = np.sum([each.spread for each in firsts], axis=0)
+    spread = max(float(square / total), 1.0) if total > 0 else 1.0
+    clicks, due = (
+        np.concatenate([getattr(each, name) for each in firsts]) / spread
+        for name in ("clicks", "due")
+    )
+    if not due.sum() > 0:
+        return None
+    sizes = [int(owner.max(initial=-1)) + 1 for owner in owners]
+    starts = np.cumsum([0, *sizes])
+    owner = np.concatenate([each + at for each, at in zip(owners, starts[:-1], strict=True)])
+    mean = float(np.clip(clicks.sum() / due.sum(), 1e-3, 1.0))
+    whole = [sums(owner, each, int(starts[-1])) for each in (clicks, due)]
+    context = _strength(whole[0], mean * whole[1])
+    of_context = _leaning(whole[0], whole[1], np.full(len(whole[0]), mean), context)[owner]
+    pair = _strength(clicks, of_context * due)
+    stop = np.clip(1 - _leaning(clicks, due, of_context, pair), 0.0, 1.0)
+    kappa = float(stop @ due / due.sum())
+    variance = sum(each.variance for each in firsts) / spread
+    fewer = max(float(due.sum() - clicks.sum()), 0.0)
+    if fewer**2 <= 2 * GAIN * variance or kappa < LEAST_STOPPING:
+        return None
+    error = mean * math.sqrt(1 / max(clicks.sum(), 1.0) + 1 / due.sum())
+    return Stopping(mean, context, pair, spread, math.hypot(STOPPING_ERROR, error / kappa))
+
+
+def _strength(clicks: Floats, mean: Floats) -> float:
+    """The strength by which counts hold to their means; infinite if all do.
+
+    Where nothing is due, because nobody clicked below other first results, counts say nothing.
+    """
+    clicks, mean = clicks[mean > 0], mean[mean > 0]
+    loss = of_counts(clicks, mean)
+    strength = best_strength(loss)
+    return math.inf if loss_of(clicks, mean) - loss(math.log(strength)) <= GAIN else strength
+
+
+def readers(mu: Floats, shown: Ints, kappa: Floats) -> Floats:
+    """Shape (L, K): which share of those who look at a list get as far as each position.
+
+    Args:
+        mu: Shape (Q,): the rate of each item.
+        shown: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
+        kappa: Shape (Q,): how often a click on each item ends the reading.
+    """
+    going_on = np.maximum(1 - kappa * np.clip(mu, 0, 1), FEWEST)
+    share = np.ones(shown.shape)
+    # Nobody stops at nothing: `EMPTY` is the number of the last.
+    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=share[:, 1:])
+    return share
+
+
+def stop_slope(mu: Floats, shown: Ints, kappa: Floats) -> Floats:
+    """Shape (L, K): by how much the logarithm of readers of a slot falls with that of κ."""
+    stop = kappa * np.clip(mu, 0, 1)
+    lost = np.append(stop / np.maximum(1 - stop, FEWEST), 0.0)[shown[:, :-1]]
+    slope = np.zeros(shown.shape)
+    slope[:, 1:] = -np.cumsum(lost, axis=1)
+    return slope

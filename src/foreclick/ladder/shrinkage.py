@@ -1,0 +1,109 @@
+"""The ladder's formula: counts climb from fine cells to coarse ones, rates come back down.
+
+A rung of strength s lets the rung below count as much as s records of its own. With n records and
+c clicks in a cell, and the rate r' of its cell on the rung below,
+
+    r = (c + s r' e) / (n + s)                                                (downwards)
+    n' = Σ n e s / (n + s),    c' = Σ c s / (n + s)                           (upwards)
+
+where e says how much a record of the cell exposes the cell below. With s = ∞ a rung has no rate of
+its own. Everything that uses a ladder goes through these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from foreclick.allowances import LEVERAGE_BOUND
+from foreclick.batches import Floats, Ints, sums
+
+
+def borrowed(n: Floats, s: Floats | float) -> Floats:
+    """Which share of a cell's rate comes from the rung below: s / (n + s)."""
+    return np.ones_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(s / (n + s))
+
+
+def own_weight(n: Floats, s: Floats | float) -> Floats:
+    """How far one click of a cell moves its rate: 1 / (n + s)."""
+    return np.zeros_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(1 / (n + s))
+
+
+def leverage_factor(own: Floats) -> Floats:
+    """1 / √(1 − h), which undoes that a day with the share h of a cell has made itself expected."""
+    return np.asarray(1 / np.sqrt(1 - np.minimum(own, LEVERAGE_BOUND)))
+
+
+def climb(
+    n: Floats, c: Floats, s: Floats | float, below: Ints, count: int, exposed: Floats | float = 1.0
+) -> tuple[Floats, Floats]:
+    """Records and clicks that the cells of a rung of strength s pass on to the rung below.
+
+    Args:
+        n: Shape (G,): records of each cell.
+        c: Shape (G,): clicks of each cell.
+        s: the strength of the rung.
+        below: Shape (G,): the cell of the rung below that each belongs to.
+        count: how many cells the rung below has.
+        exposed: Shape (G,): how much a record exposes the cell below.
+    """
+    share = borrowed(n, s)
+    return sums(below, n * share * exposed, count), sums(below, c * share, count)
+
+
+def descend(n: Floats, c: Floats, s: Floats | float, expected: Floats) -> Floats:
+    """The rate of each cell, from its counts and from what the rung below expects of it, r' e."""
+    return np.asarray(c * own_weight(n, s) + expected * borrowed(n, s))
+
+
+# --- how strong a rung is -------------------------------------------------------------------------
+
+GAIN = 4.0
+"""By so much must something more to learn raise the logarithm of the likelihood."""
+
+_GRID: Floats = np.linspace(-2.0, 7.0, 28)
+
+
+def least(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float]]:
+    """The number below `size` with the least loss, of a loss with one valley; and all that it saw.
+
+    Every fourth is tried first, then those around the best.
+    """
+    seen = {j: loss(j) for j in range(0, size, 4)}
+    at = min(seen, key=lambda j: seen[j])
+    for j in range(max(at - 3, 0), min(at + 4, size)):
+        if j not in seen:
+            seen[j] = loss(j)
+    return min(seen, key=lambda j: seen[j]), seen
+
+
+def best_strength(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
+    """The number whose logarithm has the least loss, between the points of a grid."""
+    at, seen = least(lambda j: loss(_GRID[j]), len(_GRID))
+    j = min(max(at, 1), len(_GRID) - 2)
+    left, mid, right = (seen[i] if i in seen else loss(_GRID[i]) for i in (j - 1, j, j + 1))
+    bend = left - 2 * mid + right
+    shift = np.clip((left - right) / (2 * bend), -1, 1) if bend > 0 else np.sign(left - right)
+    return float(np.exp(_GRID[j] + shift * (_GRID[1] - _GRID[0])))
+
+
+def loss_of(c: Floats, mean: Floats) -> float:
+    """Σ μ − c log μ, which is least for the right mean μ of clicks c."""
+    hit = c > 0
+    return float(mean.sum() - (c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum())
+
+
+def of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
+    """The loss of a strength by the negative binomial distribution of counts with these means."""
+    from scipy.special import gammaln  # noqa: PLC0415 - slow to import
+
+    c, mean = c[mean > 0], mean[mean > 0]
+
+    def loss(log_s: float) -> float:
+        s = np.exp(log_s)
+        each = gammaln(c + s) - gammaln(s) - s * np.log1p(mean / s) - c * np.log1p(s / mean)
+        return float(-each.sum())
+
+    return loss

@@ -1,1 +1,0 @@
-"""What is learnt from a log as a whole: examination, strengths of ladders, whose records vary."""

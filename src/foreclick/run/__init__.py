@@ -1,0 +1,1 @@
+"""Runs over a log: one pass that answers a question, and held-out periods."""

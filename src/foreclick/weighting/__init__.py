@@ -1,0 +1,1 @@
+"""Weighting: the estimators of the paper."""
