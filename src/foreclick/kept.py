@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -13,7 +13,10 @@ T = TypeVar("T")
 class Keeper(Protocol):
     """What keeps values: a batch, the batches of a log, a tally."""
 
-    kept: dict[Kept[Any, ..., Any], dict[Hashable, Any]]
+    @property
+    def kept(self) -> KeptValues:
+        """The values, by the function that makes them and by its other arguments."""
+        ...
 
 
 K = TypeVar("K", bound=Keeper)
@@ -37,9 +40,16 @@ class Kept(Generic[K, P, T]):
             values[key] = self._make(keeper, *args, **named)
         return cast("T", values[key])
 
+    def __reduce__(self) -> str:
+        """It travels to other processes by its name, as functions do."""
+        return self._make.__qualname__
+
     def knows(self, keeper: K, *args: P.args, **named: P.kwargs) -> bool:
         """Whether the value is kept already."""
         return (args, tuple(named.items())) in keeper.kept.get(self, {})
+
+
+KeptValues: TypeAlias = dict[Kept[Any, ..., Any], dict[Hashable, Any]]
 
 
 def kept(make: Callable[Concatenate[K, P], T]) -> Kept[K, P, T]:

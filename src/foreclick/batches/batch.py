@@ -29,6 +29,7 @@ from foreclick.batches.arrays import (
     sums,
 )
 from foreclick.engines import HASHES, hashed_here
+from foreclick.kept import KeptValues
 from foreclick.metrics import first_of
 
 T = TypeVar("T")
@@ -73,6 +74,7 @@ class Batch:
         cluster_count: how many of them the whole log has.
         segments: Shape (R,) each: the number of the segment's value.
         propensity: Shape (R,) or (R, K), if the log has them.
+        kept: what only these records decide, see `foreclick.kept`.
     """
 
     depth: int
@@ -90,6 +92,7 @@ class Batch:
     segments: Mapping[str, Ints]
     propensity: Floats | None
     cache: dict[object, Any] = field(default_factory=dict)
+    kept: KeptValues = field(default_factory=dict, init=False)
 
     @property
     def context_count(self) -> int:
@@ -172,11 +175,13 @@ class Batch:
         return self.cache[key]  # type: ignore[no-any-return]
 
     def forget(self) -> None:
-        """Empty the cache: it refers to the batch in turn, and so would hold it in memory."""
-        for value in self.cache.values():
-            if isinstance(value, Batch):
-                value.forget()
+        """Drop what is kept: it refers to the batch in turn, and so would hold it in memory."""
+        for values in (self.cache, *self.kept.values()):
+            for value in values.values():
+                if isinstance(value, Batch):
+                    value.forget()
         self.cache.clear()
+        self.kept.clear()
 
     def reward_table(self, name: str) -> Floats:
         """Shape (R, K): a reward of every slot of the rows."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.pool import RowsWork, in_cluster, pooled
+from foreclick.kept import KeptValues
 from foreclick.logs import PERIOD
 from foreclick.progress import report_share
 from foreclick.tallies.base import Tally, distinct
@@ -72,6 +73,7 @@ class Batches:
         limit: how many rows a batch has at most, unless a single context has more.
         elsewhere: whether the tally stays in a cluster, and is worked on there.
         cache: what only the log decides, once computed.
+        kept: the same, see `foreclick.kept`.
     """
 
     _in_memory: list[Batch] | None = None
@@ -99,6 +101,7 @@ class Batches:
         self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
         self.small = self.rows * self.shape.depth <= self._most
         self.cache: dict[object, Any] = {}
+        self.kept: KeptValues = {}
 
     def __del__(self) -> None:
         """Free the memory at once: what a batch keeps refers to the batch in turn."""
@@ -171,6 +174,7 @@ def regrouped(tally: Tally, source: Source, keep: int) -> Tally:
         keep: rows times positions up to which they stay in memory.
     """
     other = replace(tally, files={}, cache=dict(tally.cache))
+    other.kept.update(tally.kept)
     other.cache[_key(other)] = Batches(replace(tally, files={}), source=source, keep=keep)
     return other
 

@@ -31,6 +31,7 @@ from foreclick.engines import (
 from foreclick.engines.files import ScratchFile, changed, fetched, given_twice, is_remote, states
 from foreclick.engines.kinds import called, loose
 from foreclick.errors import ForeclickError, SourceError, TallyError
+from foreclick.kept import KeptValues
 from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
 from foreclick.logs.validate import any_of
 from foreclick.options import checked
@@ -67,6 +68,7 @@ class Tally:
         original: the compact rows that these are a copy of, if those lie in another engine.
         cache: what estimators have learnt of it, so that they need not look again; by its table,
             because a tally that was altered shares it.
+        kept: what only its rows decide, see `foreclick.kept`; an altered tally begins anew.
         files: the Parquet files that hold exactly these rows, each sorted, if they lie in files;
             with what tells whether each has changed since the tally was read.
         names: what the log's own columns are called, by their roles; the context's is None if it
@@ -82,6 +84,7 @@ class Tally:
     source: str | None = field(default=None, compare=False)
     original: Table | None = None
     cache: dict[Any, Any] = field(default_factory=dict, compare=False)
+    kept: KeptValues = field(default_factory=dict, compare=False, init=False)
     files: dict[str, Any] = field(default_factory=dict, compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)

@@ -1,0 +1,43 @@
+"""Values that are kept with a batch."""
+
+import pickle
+from dataclasses import replace
+
+import foreclick as fc
+from foreclick.batches import Batch, batches_of
+from foreclick.kept import kept
+
+CALLS: list[int] = []
+
+
+@kept
+def records(batch: Batch, times: int) -> float:
+    """Made once for each batch and argument."""
+    CALLS.append(times)
+    return times * float(batch.n.sum())
+
+
+def the_batch() -> Batch:
+    log = {"context": ["a", "b"], "items": [[1, 2], [2, 1]], "clicks": [[0, 1], [1, 0]]}
+    (batch,) = batches_of(fc.tally(fc.read_log(log)))
+    return batch
+
+
+def test_a_value_is_made_once_for_each_batch_and_argument():
+    batch = the_batch()
+    CALLS.clear()
+    assert not records.knows(batch, 1)
+    assert [records(batch, 1), records(batch, 1), records(batch, 2)] == [2.0, 2.0, 4.0]
+    assert CALLS == [1, 2]
+    assert records.knows(batch, 1)
+    assert records(replace(batch, n=batch.n * 3), 1) == 6.0  # another batch keeps its own
+    batch.forget()
+    assert not records.knows(batch, 1)
+
+
+def test_a_kept_function_and_its_batch_can_be_sent_to_another_process():
+    batch = the_batch()
+    records(batch, 1)
+    same = pickle.loads(pickle.dumps(records))  # noqa: S301 - our own
+    assert same is records
+    assert records.knows(pickle.loads(pickle.dumps(batch)), 1)  # noqa: S301 - our own
