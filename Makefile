@@ -56,8 +56,8 @@ docs: ## Build the site into site/
 docs-follow: ## Every page of the documentation, with nothing but the wheel and the extras it names
 	@bash .ci/run follow
 
-bench: ## Time the tally, evaluations, comparisons and backtests beside the bare tally
-	$(VENV)/bin/python -m benchmarks.bench
+bench: ## What answers cost beside the engine's own pass, on a long-tailed log (an hour; ARGS="--sizes 200000")
+	$(VENV)/bin/python -m benchmarks.bench $(ARGS)
 
 bench-scale: ## A million to 167 million records, under 2 GB (hours; ARGS="--sizes 10000000")
 	$(VENV)/bin/python -m benchmarks.scale $(ARGS)

@@ -1,222 +1,127 @@
-"""foreclick against the bare engine, in one run: `make bench`.
+"""What an answer costs, as ratios to the engine's own pass over the log: `make bench`.
 
-Every measurement is a process of its own under DuckDB's memory limit, ours and the bare engine's in
-turn, five rounds; the figures are medians and their ratios. The bare twin is the same work in
-hand-written SQL: the group-by, and the rules of a log checked on its result. Each step is timed by
-the clock and by the processors it kept busy.
+The log is as real ones are: a long tail of queries, lists that hardly repeat (`simulate.shop`). A
+second log, in which lists repeat, stands beside it (`--logs repeating`). Every step is a process of
+its own, so that its peak of memory is its own, under DuckDB's memory limit and with a number of
+BLAS threads. What is compared is seconds of processors; the engine's pass, the group-by of the log
+in hand-written SQL with the rules of a log checked on its rows, is measured in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
+import os
 import resource
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-
-from tests.answers import clipped
+import pyarrow.parquet as pq
 
 POSITIONS = range(1, 11)
-METRICS = ["clicks@2", "clicks@3", "dcg@10"]
-ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
 COMPARED = 20
 """Candidates of a comparison."""
 
-CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
-WIDE: dict[str, Any] = {
-    "items": [f"item_{k}" for k in POSITIONS],
-    "clicks": [f"click_{k}" for k in POSITIONS],
-}
+PART = 10_000_000
+"""Lists of a log that are drawn at a time; each part has queries of its own."""
+
+LISTS_PER_QUERY = {1_000_000: 20}
+"""How many lists a query of the long tail has on average; 42 in larger logs."""
+
+ROLES: dict[str, Any] = {"context": "query", "period": "day", "unit": "user"}
 
 
-# --- one measurement, in a process of its own --------------------------------------------------
+# --- logs ---------------------------------------------------------------------------------------
+
+
+def write_shop(folder: Path, records: int) -> None:
+    """A log of a shop in parts, and its candidates as a table each."""
+    from foreclick.simulate import shop
+
+    queries = records // LISTS_PER_QUERY.get(records, 42)
+    parts = max(-(-records // PART), 1)
+    names = ("better", "similar")
+    writers: dict[str, pq.ParquetWriter] = {}
+    for part in range(parts):
+        some = replace(
+            shop.REGIMES["shop"],
+            records=records // parts,
+            queries=queries // parts,
+            candidates=names,
+        )
+        drawn = shop.draw(some, seed=1000 + part)
+        pq.write_table(_numbered(drawn.log, part, parts), folder / f"log-{part:03d}.parquet")
+        for name in names:
+            table = _numbered(drawn.candidates[name], part, parts)
+            if name not in writers:
+                writers[name] = pq.ParquetWriter(folder / f"{name}.candidate", table.schema)
+            writers[name].write_table(table)
+    for writer in writers.values():
+        writer.close()
+
+
+def _numbered(table: pa.Table, part: int, parts: int) -> pa.Table:
+    """With queries that no other part has."""
+    query = np.asarray(table["query"]) * parts + part
+    return table.set_column(0, "query", pa.array(query))
+
+
+def write_repeating(folder: Path, records: int) -> None:
+    """A log in which most lists were shown before, and candidates of them."""
+    import duckdb
+
+    from foreclick.simulate import yandex_like
+
+    yandex_like(records=records, queries=20_000, seed=7).write_parquet(folder / "days")
+    for path in (folder / "days").glob("*.parquet"):
+        path.rename(folder / f"log-{path.name}")
+    for name, order in (("better", (2, 1, *range(3, 11))), ("similar", (1, 3, 2, *range(4, 11)))):
+        items = ", ".join(f"items[{k}]" for k in order)
+        duckdb.execute(
+            f"COPY (SELECT query, [{items}] AS items FROM (SELECT query, arg_max(items, day) AS "
+            f"items FROM '{folder}/log-*.parquet' GROUP BY query)) "
+            f"TO '{folder}/{name}.candidate' (FORMAT parquet)"
+        )
+
+
+LOGS: dict[str, Callable[[Path, int], None]] = {"shop": write_shop, "repeating": write_repeating}
+
+
+# --- one measurement, in a process of its own ---------------------------------------------------
 
 
 class Watch:
-    """The seconds of each step, by the clock (`name`) and of all processors (`name cpu`)."""
+    """Processor seconds of each step, the clock's, and the peak of memory after it."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+        self.steps: dict[str, dict[str, float]] = {}
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Time what is done within."""
+        """Measure what is done within."""
         clock, cpu = time.perf_counter(), _processors()
         yield
-        self.seconds[name] = time.perf_counter() - clock
-        self.seconds[f"{name} cpu"] = _processors() - cpu
+        self.steps[name] = {
+            "cpu": _processors() - cpu,
+            "clock": time.perf_counter() - clock,
+            "peak": peak(),
+        }
 
 
 def _processors() -> float:
     """The processor seconds of this process and of its children that have ended."""
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
-
-
-def ours(path: str, layout: str, memory: str) -> dict[str, float]:
-    """Parquet to tally, and the tally to five estimators × three metrics."""
-    import foreclick as fc
-    from foreclick.engines import laptop
-
-    engine = laptop(memory_limit=memory)
-    candidate = fc.Ranking(_candidates(engine, path, layout, 1)[0])
-    asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
-    climbed: dict[str, Any] = {"metrics": METRICS, "estimators": "ladder"}
-    watch = Watch()
-    with watch.step("tally"):
-        counted = fc.tally(_read(engine, path, layout))
-    with watch.step("write"):
-        counted.write_parquet(_written(path))
-    with watch.step("evaluate"):
-        answer = fc.evaluate(counted, candidate, **asked, confidence=None)
-    with watch.step("intervals"):
-        fc.evaluate(counted, candidate, **asked, confidence=0.95)
-    with watch.step("ladder"):
-        fc.evaluate(counted, candidate, **climbed, confidence=None)
-    with watch.step("ladder_intervals"):
-        fc.evaluate(counted, candidate, **climbed, confidence=0.95)
-    rows = counted.row_count()
-    return {**watch.seconds, "rows": rows, "answers": len(answer), "memory": peak()}
-
-
-def from_written(path: str, layout: str, memory: str) -> dict[str, float]:
-    """The written tally to evaluations with intervals, and to comparisons.
-
-    A tally is read anew for each kind of cluster and each comparison, so that the first candidate
-    always pays for what candidates share; the second one finds that done.
-    """
-    import foreclick as fc
-    from foreclick.engines import laptop
-
-    engine = laptop(memory_limit=memory)
-    first, second, *others = map(fc.Ranking, _candidates(engine, path, layout, COMPARED))
-    asked: dict[str, Any] = {"metrics": METRICS, "estimators": ESTIMATORS}
-    watch = Watch()
-    kinds: tuple[tuple[str, Any], ...] = (("period", "auto"), ("record", "record"))
-    for kind, clusters in kinds:
-        with watch.step(f"{kind} first"):
-            counted = fc.read_tally(_written(path))
-            fc.evaluate(counted, first, **asked, confidence=fc.Confidence(clusters=clusters))
-        with watch.step(f"{kind} second"):
-            fc.evaluate(counted, second, **asked, confidence=fc.Confidence(clusters=clusters))
-    every = {str(i): policy for i, policy in enumerate([first, second, *others])}
-    for name, some in (("compare one", {"0": first}), ("compare all", every)):
-        with watch.step(name):
-            fc.compare(fc.read_tally(_written(path)), some, estimators="ip", metrics="clicks@3")
-    return {**watch.seconds, "memory": peak()}
-
-
-def held_out(path: str, layout: str, memory: str) -> dict[str, float]:
-    """Parquet to tally, and the tally to a backtest of everything."""
-    import foreclick as fc
-    from foreclick.engines import laptop
-
-    watch = Watch()
-    with watch.step("tally"):
-        log = _read(laptop(memory_limit=memory), path, layout)
-    with watch.step("backtest"):
-        answer = fc.backtest(
-            log, metrics=[*METRICS, "clicks@10"], estimators=clipped(ESTIMATORS, list(CLIPS))
-        )
-    return {
-        **watch.seconds,
-        "answers": len(answer),
-        "pairs": answer["pairs"][0],
-        "memory": peak(),
-    }
-
-
-def _read(engine: object, path: str, layout: str) -> Any:
-    import foreclick as fc
-
-    roles = WIDE if layout == "wide" else {}
-    return fc.read_log(path, context="query", period="day", engine=engine, **roles)
-
-
-def _written(path: str) -> str:
-    """Where the tally of a log is written to."""
-    return f"{path}.tally"
-
-
-def _candidates(engine: object, path: str, layout: str, count: int) -> list[pa.Table]:
-    """For each query one of its logged lists, with two items exchanged: others in each candidate.
-
-    The first candidate exchanges the first two items.
-    """
-    connection = engine.connection  # type: ignore[attr-defined]
-    shown = ", ".join(f"item_{k}" if layout == "wide" else f"items[{k}]" for k in POSITIONS)
-    table = connection.sql(
-        f"SELECT query AS context, arg_min([{shown}], user) AS items FROM '{path}' GROUP BY query"
-    ).to_arrow_table()
-    lists = np.array(table["items"].to_pylist())
-    pairs = [(i, j) for j in range(1, len(POSITIONS)) for i in range(j)]
-    found = []
-    for i, j in pairs[:count]:
-        order = list(range(len(POSITIONS)))
-        order[i], order[j] = j, i
-        found.append(pa.table({"context": table["context"], "items": list(lists[:, order])}))
-    return found
-
-
-def connect(memory: str) -> Any:
-    """DuckDB without foreclick, under the same limit."""
-    import duckdb
-
-    connection = duckdb.connect(config={"memory_limit": memory})
-    connection.execute("SET preserve_insertion_order = false")
-    connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}/bench-spill'")
-    return connection
-
-
-def tally_by_hand(connection: Any, path: str, layout: str = "array") -> int:
-    """The tally in hand-written SQL, with the same rules checked on its rows; how many they are."""
-    if layout == "wide":
-        columns = ", ".join(f"item_{k}, click_{k}" for k in POSITIONS)
-        source = f"SELECT query, day, {columns}, 10 AS length FROM '{path}'"
-    else:
-        columns = ", ".join(f"items[{k}] AS item_{k}, clicks[{k}] AS click_{k}" for k in POSITIONS)
-        length = "greatest(len(items), len(clicks))"
-        source = f"SELECT query, day, {columns}, {length} AS length FROM '{path}'"
-    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in POSITIONS)])
-    connection.execute(
-        f"CREATE TEMP TABLE tally AS SELECT {keys}, max(length) AS length, count(*) AS n "
-        f"FROM ({source}) GROUP BY {keys}"
-    )
-    broken = ", ".join(f"sum(n) FILTER ({rule})" for rule in rules())
-    wrong = connection.execute(f"SELECT {broken}, max(length), count(*) FROM tally").fetchall()[0]
-    assert wrong[:5] == (None,) * 5, wrong
-    assert wrong[5] == len(POSITIONS), wrong
-    return int(wrong[6])
-
-
-def rules() -> list[str]:
-    """What no row of a tally may be, in SQL."""
-    return [
-        " OR ".join(f"item_{a} = item_{b}" for a in POSITIONS for b in POSITIONS if a < b),
-        " AND ".join(f"item_{k} IS NULL" for k in POSITIONS),
-        " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in POSITIONS),
-        " OR ".join(f"click_{k} < 0" for k in POSITIONS),
-        "query IS NULL",
-    ]
-
-
-def bare(path: str, layout: str, memory: str) -> dict[str, float]:
-    """The tally without foreclick."""
-    connection, watch = connect(memory), Watch()
-    with watch.step("tally"):
-        rows = tally_by_hand(connection, path, layout)
-    return {**watch.seconds, "rows": rows, "memory": peak()}
 
 
 def peak() -> float:
@@ -231,146 +136,199 @@ def peak() -> float:
     return int(line.split()[1]) * 1024 / 1e9
 
 
+def connect(memory: str) -> Any:
+    """DuckDB without foreclick, under the same limit."""
+    import duckdb
+
+    connection = duckdb.connect(config={"memory_limit": memory})
+    connection.execute("SET preserve_insertion_order = false")
+    connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}/bench-spill'")
+    return connection
+
+
+def rules() -> list[str]:
+    """What no row of a tally may be, in SQL."""
+    return [
+        " OR ".join(f"item_{a} = item_{b}" for a in POSITIONS for b in POSITIONS if a < b),
+        " AND ".join(f"item_{k} IS NULL" for k in POSITIONS),
+        " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in POSITIONS),
+        " OR ".join(f"click_{k} < 0" for k in POSITIONS),
+        "query IS NULL",
+    ]
+
+
+def engine(watch: Watch, folder: Path, memory: str) -> None:
+    """The log's group-by in hand-written SQL, with the same rules checked on its rows."""
+    columns = ", ".join(f"items[{k}] AS item_{k}, clicks[{k}] AS click_{k}" for k in POSITIONS)
+    keys = ", ".join(["query", "day", "bucket", *(f"item_{k}, click_{k}" for k in POSITIONS)])
+    connection = connect(memory)
+    with watch.step("engine"):
+        connection.execute(
+            f"CREATE TEMP TABLE tally AS SELECT {keys}, count(*) AS n FROM (SELECT query, day, "
+            f"hash(user) % 30 AS bucket, {columns} FROM '{folder}/log-*.parquet') GROUP BY {keys}"
+        )
+        broken = ", ".join(f"sum(n) FILTER ({rule})" for rule in rules())
+        wrong = connection.execute(f"SELECT {broken} FROM tally").fetchall()[0]
+    assert wrong == (None,) * 5, wrong
+
+
+def tally(watch: Watch, folder: Path, memory: str) -> None:
+    """Parquet to a tally in a file."""
+    import foreclick as fc
+    from foreclick.engines import laptop
+
+    with watch.step("tally"):
+        log = fc.read_log(f"{folder}/log-*.parquet", engine=laptop(memory_limit=memory), **ROLES)
+        fc.tally(log).write_parquet(folder / "tally")
+
+
+def answers(watch: Watch, folder: Path, _memory: str) -> None:
+    """The default answer of a first candidate, and of the next."""
+    import foreclick as fc
+
+    counted = fc.read_tally(folder / "tally")
+    for step, name in (("first", "better"), ("next", "similar")):
+        with watch.step(step):
+            fc.evaluate(counted, _candidate(folder, name))
+
+
+def compare(watch: Watch, folder: Path, _memory: str) -> None:
+    """Twenty candidates, each with two other items exchanged."""
+    import foreclick as fc
+
+    table = pq.read_table(folder / "better.candidate")
+    lists = np.stack(table["items"].to_numpy())
+    pairs = [(i, j) for j in range(1, len(POSITIONS)) for i in range(j)][:COMPARED]
+    named = {}
+    for i, j in pairs:
+        order = list(range(len(POSITIONS)))
+        order[i], order[j] = j, i
+        items = pa.array(list(lists[:, order]))
+        named[f"{i}-{j}"] = fc.Ranking(pa.table({"context": table["query"], "items": items}))
+    with watch.step("compare"):
+        fc.compare(fc.read_tally(folder / "tally"), named)
+
+
+def report(watch: Watch, folder: Path, _memory: str) -> None:
+    """A report of one candidate."""
+    import foreclick as fc
+
+    with watch.step("report"):
+        found = fc.report(fc.read_tally(folder / "tally"), _candidate(folder, "better"))
+        found.save(folder / "report.html")
+
+
+def backtest(watch: Watch, folder: Path, _memory: str) -> None:
+    """The default backtest."""
+    import foreclick as fc
+
+    with watch.step("backtest"):
+        fc.backtest(fc.read_tally(folder / "tally"))
+
+
+def optimize(watch: Watch, folder: Path, _memory: str) -> None:
+    """The best policy."""
+    import foreclick as fc
+
+    with watch.step("optimize"):
+        fc.optimize(fc.read_tally(folder / "tally"))
+
+
+def _candidate(folder: Path, name: str) -> Any:
+    import foreclick as fc
+
+    return fc.Ranking(pq.read_table(folder / f"{name}.candidate"), context="query")
+
+
+PROCESSES: dict[str, Callable[[Watch, Path, str], None]] = {
+    process.__name__: process
+    for process in (engine, tally, answers, compare, report, backtest, optimize)
+}
+
+
 # --- the run ------------------------------------------------------------------------------------
 
 
-def measure(who: str, path: Path, layout: str, memory: str) -> dict[str, float]:
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.bench",
-        "--one",
-        who,
-        str(path),
-        layout,
-        "--memory",
-        memory,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def measure(process: str, folder: Path, memory: str, threads: int | None) -> dict[str, Any]:
+    """The steps of a process, with so many BLAS threads; None for as many as it takes."""
+    blas = {} if threads is None else {"OPENBLAS_NUM_THREADS": str(threads)}
+    command = [sys.executable, "-m", "benchmarks.bench", "--one", process, str(folder)]
+    done = subprocess.run(
+        [*command, "--memory", memory],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | blas,
+    )
     if done.returncode:
-        raise SystemExit(done.stderr)
-    found: dict[str, float] = json.loads(done.stdout)
+        return {process: {"failed": done.stderr.strip().splitlines()[-1][:200]}}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-Rounds = list[dict[str, float]]
+def show(steps: dict[str, Any], bare: float) -> None:
+    """A line for each step."""
+    for name, step in steps.items():
+        if "failed" in step:
+            print(f"  {name:10s} failed: {step['failed']}", flush=True)
+            continue
+        ratio = f"{step['cpu'] / bare:6.2f} × engine" if bare else ""
+        print(
+            f"  {name:10s} {step['cpu']:8.2f} CPU s {ratio:16s} {step['clock']:8.2f} s by the "
+            f"clock  peak {step['peak']:5.2f} GB",
+            flush=True,
+        )
 
 
-def median(rounds: Rounds, name: str) -> float:
-    """The median over rounds of a measured number."""
-    return statistics.median(one[name] for one in rounds)
-
-
-def show(name: str, rounds: Rounds, note: str, goal: float | None = None) -> None:
-    """A line for a step: seconds by the clock and of processors, and whether a goal is met."""
-    took, cpu = median(rounds, name), median(rounds, f"{name} cpu")
-    print(f"  {name:16s} {took:7.2f} s {cpu:7.2f} s cpu   {note}{_met(took, goal)}")
-
-
-def show_memory(rounds: Rounds, limit: float, goal: float | None = None) -> None:
-    """A line for the largest peak of all rounds."""
-    most = max(one["memory"] for one in rounds)
-    print(f"  {'peak':16s} {most:7.2f} GB{'':16s} limit {limit:g} GB{_met(most, goal)}")
-
-
-def _met(value: float, goal: float | None) -> str:
-    if goal is None:
-        return ""
-    return f"; goal ≤ {goal:.2f}, {'met' if value <= goal else 'MISSED'}"
-
-
-def report(layout: str, found: dict[str, Rounds], limit: float) -> None:
-    """What was measured of one layout, beside the bare engine."""
-    mine, bare_ones, written = found["ours"], found["bare"], found["from_written"]
-    assert {a["rows"] for a in mine} == {b["rows"] for b in bare_ones}, "the tallies differ"
-    plain, plain_cpu = median(bare_ones, "tally"), median(bare_ones, "tally cpu")
-
-    def beside(rounds: Rounds, name: str) -> str:
-        took, cpu = median(rounds, name) / plain, median(rounds, f"{name} cpu") / plain_cpu
-        return f"{took:.2f} × bare, {cpu:.2f} × its cpu"
-
-    def ratio(rounds: Rounds, name: str, other: str) -> str:
-        return f"{median(rounds, name) / median(rounds, other):.2f}"
-
-    tally, evaluate, intervals = (median(mine, n) for n in ("tally", "evaluate", "intervals"))
-    print(f"\n{layout}: {mine[0]['rows']:,.0f} rows of the tally, {mine[0]['answers']} answers")
-    print(f"  {'bare tally':16s} {plain:7.2f} s {plain_cpu:7.2f} s cpu")
-    show("tally", mine, beside(mine, "tally"), 1.10 * plain + 1.5)
-    show("write", mine, beside(mine, "write"))
-    show("evaluate", mine, f"{ratio(mine, 'evaluate', 'tally')} × our tally", 0.5 * tally + 1.5)
-    show("intervals", mine, f"{ratio(mine, 'intervals', 'evaluate')} × without", 1.5 * evaluate)
-    show("ladder", mine, f"{ratio(mine, 'ladder', 'evaluate')} × the five", 2 * evaluate)
-    note = f"{ratio(mine, 'ladder_intervals', 'intervals')} × those of the five"
-    show("ladder_intervals", mine, note, 2 * intervals)
-    show_memory(mine, limit, 1.2 * limit)
-    print("  from the written tally, five estimators × three metrics with intervals:")
-    for kind in ("period", "record"):
-        show(f"{kind} first", written, beside(written, f"{kind} first"))
-        share = ratio(written, f"{kind} second", f"{kind} first")
-        show(f"{kind} second", written, f"{share} × the first candidate")
-    show("compare one", written, beside(written, "compare one"))
-    show(
-        "compare all", written, f"{COMPARED}: {ratio(written, 'compare all', 'compare one')} × one"
-    )
-    show_memory(written, limit)
-
-
-def report_backtest(name: str, rounds: Rounds, limit: float) -> None:
-    """What was measured of a backtest."""
-    tally, held, first = median(rounds, "tally"), median(rounds, "backtest"), rounds[0]
-    print(f"\nbacktest, {name}: {first['pairs']:,.0f} pairs, {first['answers']} answers")
-    show("backtest", rounds, f"{held / tally:.2f} × our tally ({tally:.2f} s)", 4 * tally)
-    show_memory(rounds, limit, 4.0)
-
-
-MEASURED: dict[str, Callable[[str, str, str], dict[str, float]]] = {
-    "ours": ours,
-    "bare": bare,
-    "from_written": from_written,
-    "held_out": held_out,
-}
+def run(
+    name: str, folder: Path, memory: str, threads: Sequence[int | None], asked: Sequence[str]
+) -> dict[str, Any]:
+    """All processes of a log, with each number of BLAS threads."""
+    found: dict[str, Any] = {}
+    for number in threads:
+        said = "as many BLAS threads as cores" if number is None else f"{number} BLAS thread"
+        print(f"{name}, {said}, DuckDB under {memory}", flush=True)
+        bare = 0.0
+        for process in asked:
+            steps = measure(process, folder, memory, number)
+            bare = steps.get("engine", {}).get("cpu", bare)
+            show(steps, bare)
+            found |= {f"{step}, {said}": each for step, each in steps.items()}
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--logs", nargs="+", default=["shop", "repeating"], choices=list(LOGS))
+    parser.add_argument("--steps", nargs="+", default=list(PROCESSES), choices=list(PROCESSES))
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 0], help="0: all cores")
     parser.add_argument("--memory", default="2GB")
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help="where logs are kept; by default, nowhere")
+    parser.add_argument("--json", type=Path, help="where the figures are written to")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        who, path, layout = args.one
-        print(json.dumps(MEASURED[who](path, layout, args.memory)))
+        process, path = args.one
+        watch = Watch()
+        PROCESSES[process](watch, Path(path), args.memory)
+        print(json.dumps(watch.steps))
         return
-    from benchmarks.generate import generate
-    from foreclick.simulate import yandex_like
-
-    with tempfile.TemporaryDirectory() as folder:
-        paths = {"array": Path(folder, "arrays.parquet"), "wide": Path(folder, "wide.parquet")}
-        print(f"generating {args.records:,} records …", flush=True)
-        generate(args.records, paths["array"], paths["wide"])
-        for layout, path in paths.items():
-            found: dict[str, Rounds] = {"ours": [], "bare": [], "from_written": []}
-            for number in range(args.rounds):
-                for who in _turns(number):
-                    found[who].append(measure(who, path, layout, args.memory))
-                print(".", end="", flush=True)
-            report(layout, found, float(args.memory.removesuffix("GB")))
-        # The world that resembles the paper's log, and a log with twenty times as many queries.
-        like = Path(folder, "yandex_like.parquet")
-        yandex_like(records=args.records, seed=7).write_parquet(like)
-        for name, path, layout, times in (
-            ("1,000 queries", like, "array", args.rounds),
-            ("20,000 queries", paths["wide"], "wide", 1),
-        ):
-            held = [measure("held_out", path, layout, "3GB") for _ in range(times)]
-            report_backtest(name, held, 3)
-
-
-def _turns(number: int) -> list[str]:
-    """Who goes first changes from round to round; the tally is written by `ours`."""
-    first = ["ours", "bare"] if number % 2 == 0 else ["bare", "ours"]
-    return [*first, "from_written"]
+    root, found = args.folder or Path(tempfile.mkdtemp()), {}
+    try:
+        for log in args.logs:
+            for size in args.sizes:
+                folder, name = root / f"{log}-{size}", f"{log}, {size:,} lists"
+                if not folder.exists():
+                    folder.mkdir(parents=True)
+                    LOGS[log](folder, size)
+                threads = [number or None for number in args.threads]
+                found[name] = run(name, folder, args.memory, threads, args.steps)
+    finally:
+        if args.folder is None:
+            shutil.rmtree(root)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import foreclick as fc
-from benchmarks.bench import ESTIMATORS, METRICS, POSITIONS, rules
+from benchmarks.bench import POSITIONS, rules
+from benchmarks.scale import ESTIMATORS, METRICS
 from benchmarks.spark_cluster import Cluster
 from foreclick.simulate import yandex_like
 from foreclick.tallies import base

@@ -22,17 +22,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bench import (
-    CLIPS,
-    ESTIMATORS,
-    METRICS,
-    POSITIONS,
-    connect,
-    peak,
-    tally_by_hand,
-)
+from benchmarks.bench import POSITIONS, connect, peak, rules
 from tests.answers import clipped
 
+METRICS = ["clicks@2", "clicks@3", "dcg@10"]
+ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
+CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
 QUERIES = 20_000
 ROLES: dict[str, Any] = {"context": "query", "period": "day"}
 FREQUENT = 100
@@ -132,6 +127,22 @@ def parts(path: str, memory: str) -> dict[str, float]:
 
 
 # --- the same by hand ---------------------------------------------------------------------------
+
+
+def tally_by_hand(connection: Any, path: str) -> int:
+    """The tally in hand-written SQL, with the same rules checked on its rows; how many they are."""
+    columns = ", ".join(f"items[{k}] AS item_{k}, clicks[{k}] AS click_{k}" for k in POSITIONS)
+    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in POSITIONS)])
+    connection.execute(
+        f"CREATE TEMP TABLE tally AS SELECT {keys}, max(length) AS length, count(*) AS n FROM "
+        f"(SELECT query, day, {columns}, greatest(len(items), len(clicks)) AS length "
+        f"FROM '{path}') GROUP BY {keys}"
+    )
+    broken = ", ".join(f"sum(n) FILTER ({rule})" for rule in rules())
+    wrong = connection.execute(f"SELECT {broken}, max(length), count(*) FROM tally").fetchall()[0]
+    assert wrong[:5] == (None,) * 5, wrong
+    assert wrong[5] == len(POSITIONS), wrong
+    return int(wrong[6])
 
 
 def bare_tally(path: str, memory: str) -> dict[str, float]:
