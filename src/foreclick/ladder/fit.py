@@ -40,13 +40,13 @@ from foreclick.ladder.features import alike, expected_rates, production_expects
 from foreclick.ladder.rungs import (
     ITEM_1,
     candidate_words,
-    cells_of,
     examined,
+    log_cells,
     overlap,
     pairs_of,
     used_words_of,
 )
-from foreclick.ladder.score import log_rungs
+from foreclick.ladder.score import ladder_chain
 from foreclick.ladder.slot_values import with_worth
 from foreclick.ladder.strengths import (
     leaks,
@@ -228,11 +228,11 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     variance = np.diag(production_covariance(batches, fit))[len(fit.theta.beta) :]
     pieces = []
     for batch in batches:
-        _, rates_of_log = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
+        expected = production_expects(batch, fit.theta.beta)
         columns = {
             CONTEXT: batch.contexts.take(pa.array(batch.pair_context)),
             ITEM_1: batch.items.take(pa.array(batch.pair_item)),
-            N: pa.array(np.log(rates_of_log.alpha)),
+            N: pa.array(np.log(ladder_chain(batch, fit, expected).rates.alpha)),
         }
         pieces.append(pa.table(columns))
     table = pa.concat_tables(pieces)
@@ -371,7 +371,7 @@ def _of_production(
             part,
             reward,
             unit,
-            cells_of(batch, ladder.top, reward).prefix if ladder.top == "list" else None,
+            log_cells(batch, ladder.top, reward).prefix if ladder.top == "list" else None,
         )
         for part, batch in zip(few, batches, strict=True)
     ]

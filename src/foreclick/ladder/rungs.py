@@ -1,135 +1,149 @@
-"""The ladder's cells: those of the log, from fine ones to coarse ones, and those of candidates.
+"""Rungs of cells: counts climb from fine cells to coarse ones, rates come back down.
 
-Counts climb from a cell to the one below it, rates come back down; `shrinkage` has the formula, and
-`prior` what stands below the rungs that know a position.
+List, prefix and position are the rungs that know a position; the pair (context, item) and its
+context are coarser. With n records and c clicks in a cell of a rung of strength s, of which a
+record has the exposure e, and with r' the rate of its coarser cell,
+
+    r = (c + s e r') / (n + s)                         rates, from coarse to fine
+    n' = Σ n e s / (n + s),    c' = Σ c s / (n + s)    counts, from fine to coarse
+
+An estimate Σ h r counts the coarser rate h e s / (n + s), and a click in a cell moves it by
+
+    A = (h + s A') / (n + s)                           gradients, from coarse to fine
+
+where A' is how far a click in the coarser cell does. What a click earns stands on the same rungs,
+with clicks in the place of records and rewards in that of clicks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, padded, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.candidate import matched_prefixes
-from foreclick.estimation.columns import View
+from foreclick.estimation.columns import Loose, View
 from foreclick.estimation.slots import group_sums
+from foreclick.kept import kept
 from foreclick.ladder.coefficients import Pairs, Prior
 from foreclick.ladder.features import production_words, seen, steps
 from foreclick.ladder.shrinkage import borrowed, climb, descend, own_weight
 from foreclick.logs import ITEM, N
 from foreclick.policies.base import PolicyTable
 
+S = TypeVar("S", bound=np.generic)
+
 ITEM_1 = f"{ITEM}_1"
 
-# --- the log's cells ------------------------------------------------------------------------------
+# --- rungs ----------------------------------------------------------------------------------------
 
 
 class Rung(NamedTuple):
-    """The log's cells of one rung.
+    """The cells of one rung, G of them.
 
     Attributes:
-        s: the strength; shape (G,) if cells have their own.
+        strength: s; shape (G,) if cells have their own; infinite if they have no rates.
         n, c: Shape (G,): records and clicks.
-        below: Shape (G,): the cell of the next rung that each backs off to.
+        coarser: Shape (G,): the cell of the next rung that each belongs to.
         size: how many cells the next rung has.
-        exposed: Shape (G,) or 1: how much a record of a cell exposes the cell below.
+        exposure: Shape (G,) or 1: e, how much a record of a cell exposes its coarser cell.
     """
 
-    s: Any
+    strength: Floats | float
     n: Floats
     c: Floats
-    below: Ints
+    coarser: Ints
     size: int
-    exposed: Floats | float = 1.0
+    exposure: Floats | float = 1.0
 
-    def climbed(self) -> tuple[Floats, Floats]:
+    @property
+    def has_rates(self) -> bool:
+        """Whether its cells have rates of their own, on a rung of one strength."""
+        return bool(np.isfinite(self.strength))
+
+    def borrowed(self) -> Floats:
+        """Shape (G,): s / (n + s), the share of each rate that the coarser cell decides."""
+        return borrowed(self.n, self.strength)
+
+    def climb(self) -> tuple[Floats, Floats]:
         """Records and clicks of the cells of the next rung."""
-        return climb(self.n, self.c, self.s, self.below, self.size, self.exposed)
+        return climb(self.n, self.c, self.strength, self.coarser, self.size, self.exposure)
 
-    def rates(self, below: Floats) -> tuple[Floats, Floats]:
-        """Shape (G,) each: the rates, and what the rung below, of these rates, expects."""
-        expected = below[self.below] * self.exposed
-        return descend(self.n, self.c, self.s, expected), expected
+    def descend(self, coarser: Floats) -> CellRates:
+        """The rates of its cells, given those of the next rung."""
+        expected = coarser[self.coarser] * self.exposure
+        return CellRates(descend(self.n, self.c, self.strength, expected), expected)
 
+    def gradient(self, weight: Floats, passed: Floats) -> Floats:
+        """Shape (E + N, G): A, how far a click in each cell moves columns.
 
-class Cells(NamedTuple):
-    """The cells of a batch on the rungs that know a position, and how often they were seen.
-
-    Attributes:
-        slot: Shape (L, K): the top's cell of each slot, one beyond the last where nothing is shown.
-        position: Shape (P · K + 1,): the cell on the rung "position" of every slot, -1 for none.
-        starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
-        n, c: Shape (G,): records and clicks of the top's cells.
-        prefix: Shape (L · K,): the prefix of each slot; below it, and shape (prefixes,), the cell
-            on the rung "position" of each.
-        one: a slot, of L · K, of each cell that examination is of.
-        pair: Shape (positions,): the pair of each cell on the rung "position".
-    """
-
-    slot: Ints
-    position: Ints
-    starts: Ints
-    n: Floats
-    c: Floats
-    prefix: Ints
-    below: Ints
-    one: Ints
-    pair: Ints
-
-    def rungs(self, strengths: Sequence[float], exposed: Floats, pairs: int) -> list[Rung]:
-        """The rungs down to "position", of slots that are examined so much, shape (L, K)."""
-        if not len(self.prefix):
-            own = exposed.ravel()[self.one]
-            return [Rung(strengths[0], self.n, self.c, self.pair, pairs, own)]
-        rungs = [Rung(strengths[0], self.n, self.c, self.prefix, len(self.below))]
-        own = exposed.ravel()[self.one]
-        rungs.append(
-            Rung(strengths[1], *rungs[0].climbed(), self.below, len(self.pair), own),
-        )
-        rungs.append(Rung(strengths[2], *rungs[1].climbed(), self.pair, pairs))
-        return rungs
+        Args:
+            weight: Shape (E, cells): how much columns count the rates of cells, the log's first.
+            passed: Shape (E + N, G): A', how far a click in the coarser cell moves columns.
+        """
+        found = passed * self.borrowed() if self.has_rates else passed
+        found[: len(weight)] += weight[:, : len(self.n)] * own_weight(self.n, self.strength)
+        return found
 
 
-def cells_of(batch: Batch, top: str, reward: str) -> Cells:
-    """The cells of a batch, kept with it."""
+class CellRates(NamedTuple):
+    """Shape (G,) each: the rates of cells, and what their coarser cells expect of them, e r'."""
 
-    def make() -> Cells:
-        k, pairs = batch.depth, batch.pair_count
-        shown = batch.lists != EMPTY
-        cells = np.flatnonzero(shown)
-        slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
-        position = np.full(pairs * k + 1, -1, dtype=np.int32)
-        position[slots] = np.arange(len(slots), dtype=np.int32)
-        earned = batch.reward(reward)
-        value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
-        none, starts = np.zeros(0, dtype=np.int64), np.zeros(k, dtype=np.int64)
-        if top != "list":
-            slot = np.full(shown.shape, len(slots))
-            slot.ravel()[cells] = cell
-            n = sums(slot, np.repeat(batch.list_n, k), len(slots) + 1)[:-1]
-            c = sums(slot[line, earned.position], value, len(slots))
-            one = slots % k  # any slot at the same position
-            return Cells(slot, position, starts, n, c, none, none, one, slots // k)
-        slot = np.where(shown, np.arange(shown.size).reshape(shown.shape), shown.size)
-        size = batch.prefix.max(axis=0, initial=-1).astype(np.int64) + 1
-        starts = np.cumsum(size) - size
-        prefix = (batch.prefix + starts).ravel()
-        n = (batch.list_n[:, None] * shown).ravel()
-        c = sums(line * np.int64(k) + earned.position, value, shown.size)
-        count = int(size.sum())
-        below = value_of_each(prefix[cells], cell, count)
-        one = value_of_each(prefix[cells], cells, count)  # a slot of each prefix
-        return Cells(slot, position, starts, n, c, prefix.astype(np.int32), below, one, slots // k)
-
-    return batch.cached(("ladder cells", top, reward), make)
+    rate: Floats
+    expected: Floats
 
 
-# --- the candidates' slots ------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class RungChain:
+    """Rungs of the log's cells, the finest first, on base rates such as those of pairs."""
+
+    rungs: tuple[Rung, ...]
+
+    @property
+    def finest(self) -> Rung:
+        """The finest cells."""
+        return self.rungs[0]
+
+    @property
+    def examined(self) -> int:
+        """The number of the rung whose cells are examined more or less."""
+        return next(j for j, rung in enumerate(self.rungs) if isinstance(rung.exposure, np.ndarray))
+
+    def climb(self) -> tuple[Floats, Floats]:
+        """Records and clicks that reach what the chain stands on."""
+        return self.rungs[-1].climb()
+
+    def base(self, first: int = 0) -> Ints:
+        """Shape (G,): what each cell of a rung stands on in the end: its pair."""
+        at = self.rungs[first].coarser
+        for rung in self.rungs[first + 1 :]:
+            at = rung.coarser[at]
+        return at
+
+    def passed(self) -> Floats:
+        """Shape (G,): Π s / (n + s), the share of a click in a finest cell that base rates get."""
+        passed, at = self.finest.borrowed(), self.finest.coarser
+        for rung in self.rungs[1:]:
+            passed, at = passed * rung.borrowed()[at], rung.coarser[at]
+        return passed
+
+    def rates(self, base: Floats) -> tuple[CellRates, ...]:
+        """By rung, the rates of its cells, given the base rates."""
+        found = []
+        for rung in reversed(self.rungs):
+            found.append(rung.descend(base))
+            base = found[-1].rate
+        return tuple(found[::-1])
+
+
+# --- slots of candidates on a chain ---------------------------------------------------------------
 
 
 class Slots(NamedTuple):
@@ -148,7 +162,7 @@ class Slots(NamedTuple):
     mass: Floats
 
 
-def slots_of(view: View, depth: int, *, by_list: bool) -> Slots:
+def candidate_slots(view: View, depth: int, *, by_list: bool) -> Slots:
     """The slots that any candidate shows down to a position, of every list apart or of all."""
     policies = view.policies
     if by_list:
@@ -161,42 +175,235 @@ def slots_of(view: View, depth: int, *, by_list: bool) -> Slots:
     return Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
 
 
-class Path(NamedTuple):
-    """Where slots of candidates stand on one rung.
+class SlotRung(NamedTuple):
+    """The cells of slots on one rung.
 
     Attributes:
         cell: Shape (Q,): the log's cell; from its count on for cells that the log never showed.
+        cells: how many there are, with those.
         n: Shape (Q,): records of the cell.
-        exposed: Shape (Q,) or 1: how much a record exposes the cell below.
-        expected: Shape (Q,): what the rung below expects.
-        rate: Shape (Q,).
+        exposure: Shape (Q,) or 1: how much a record exposes the coarser cell.
+        rate, expected: Shape (Q,): as of the log's cells.
     """
 
     cell: Ints
+    cells: int
     n: Floats
-    exposed: Floats | float
-    expected: Floats
+    exposure: Floats | float
     rate: Floats
+    expected: Floats
 
 
-class Places(NamedTuple):
+class Weights(NamedTuple):
+    """How much columns count rates.
+
+    Attributes:
+        rungs: Shape (E, cells) by rung, the finest first.
+        base: Shape (E, pairs).
+    """
+
+    rungs: tuple[Floats, ...]
+    base: Floats
+
+
+class ChainGradient(NamedTuple):
+    """How far columns move, and which errors no record shows.
+
+    Attributes:
+        by_click: Shape (E + N, G): with a click in each of the finest cells.
+        by_exposure: Shape (E, cells): with the logarithm of the exposure of cells on the rung
+            that is examined; `context`: Shape (cells,): their contexts.
+        unexplained: errors of cells, given what their coarser cells expect of them.
+    """
+
+    by_click: Floats
+    by_exposure: Floats
+    context: Ints
+    unexplained: list[Loose]
+
+
+@dataclass(frozen=True, eq=False)
+class SlotChain:
+    """Slots of candidates on the log's chain.
+
+    Attributes:
+        chain: the log's cells; `rates`: theirs.
+        slots: of candidates.
+        rungs: their cells, the finest first.
+    """
+
+    chain: RungChain
+    rates: tuple[CellRates, ...]
+    slots: Slots
+    rungs: tuple[SlotRung, ...]
+
+    @property
+    def rate(self) -> Floats:
+        """Shape (Q,): the rate of each slot."""
+        return self.rungs[0].rate
+
+    def by_cell(self, number: int, of_slots: NDArray[S], of_log: NDArray[S]) -> NDArray[S]:
+        """Shape (cells,): values of the cells of a rung, as slots and the log's cells have them."""
+        rung = self.rungs[number]
+        found = np.zeros(rung.cells, dtype=of_slots.dtype)
+        found[rung.cell], found[: len(of_log)] = of_slots, of_log
+        return found
+
+    def weights(self, shown: Floats, logged: Floats, pairs: int) -> Weights:
+        """How much columns count the rates of all cells that their slots rest on.
+
+        Args:
+            shown: Shape (E, Q): how much they count the rates of slots.
+            logged: Shape (E, G): the same of the log's finest cells.
+            pairs: how many there are.
+        """
+        found = []
+        for rung, slot in zip(self.chain.rungs, self.rungs, strict=True):
+            found.append(group_sums(slot.cell, shown, slot.cells))
+            found[-1][:, : len(rung.n)] += logged
+            shown = shown * (borrowed(slot.n, rung.strength) * slot.exposure)
+            passed = logged * (rung.borrowed() * rung.exposure)
+            logged = group_sums(rung.coarser, passed, rung.size)
+        base = group_sums(self.slots.pair, shown, pairs)
+        base[:, : logged.shape[1]] += logged
+        return Weights(tuple(found), base)
+
+    def gradient(
+        self, weights: Weights, by_base: Floats, context: Ints, dispersion: float = 1.0
+    ) -> ChainGradient:
+        """How far a click in each cell moves columns, from coarse cells to fine ones.
+
+        Args:
+            weights: of E columns.
+            by_base: Shape (E + N, pairs): how far a click on a pair moves them, and N others.
+            context: Shape (pairs,): the context of each.
+            dispersion: φ, the variance of a click over its mean.
+        """
+        gradient, unexplained, width = by_base, [], len(weights.base)
+        by_exposure = np.zeros((width, 0))
+        where: Ints = np.zeros(0, dtype=np.int64)
+        for j, rung in reversed(list(enumerate(self.chain.rungs))):
+            passed, owner = gradient[:, rung.coarser], context[self.chain.base(j)]
+            owner = self.by_cell(j, self.slots.context, owner)
+            expected = self.by_cell(j, self.rungs[j].expected, self.rates[j].expected)
+            # A rung without rates of its own hides nothing; its exposure may matter.
+            off = self.unexplained(j, weights, passed if rung.has_rates else passed[:width])
+            if rung.has_rates:
+                error = off * np.sqrt(dispersion * expected / rung.strength)
+                unexplained.append(Loose(owner, error))
+            if j == self.chain.examined:
+                by_exposure, where = off[:width] * expected, owner
+            gradient = rung.gradient(weights.rungs[j], passed)
+        return ChainGradient(gradient, by_exposure, where, unexplained)
+
+    def unexplained(self, number: int, weights: Weights, passed: Floats) -> Floats:
+        """Shape (E, cells): (h − A' n) s / (n + s), what a cell that is off by 1 puts columns off.
+
+        That is, if its rate is not what the coarser cell expects of it.
+
+        Args:
+            number: of the rung.
+            weights: h.
+            passed: Shape (E, G): A'.
+        """
+        rung, weight = self.chain.rungs[number], weights.rungs[number]
+        off = np.zeros((len(passed), weight.shape[1]))
+        off[: len(weight)] = weight
+        own = off[:, : len(rung.n)]
+        own -= passed * rung.n
+        own *= rung.borrowed()
+        return off
+
+
+# --- the log's cells ------------------------------------------------------------------------------
+
+
+class LogCells(NamedTuple):
+    """The cells of a batch on the rungs that know a position, and how often they were seen.
+
+    Attributes:
+        finest: Shape (L, K): the finest cell of each slot; their count where nothing is shown.
+        position: Shape (P · K + 1,): the cell on the rung "position" of every (pair, position),
+            -1 for none.
+        starts: Shape (K,): on the rung "prefix", the cell of the first prefix down to a position.
+        n, c: Shape (G,): records and clicks of the finest cells.
+        prefix: Shape (L · K,): the prefix of each slot, if lists are told apart.
+        coarser: Shape (prefixes,): the cell on the rung "position" of each prefix.
+        examined: a slot, of L · K, of each cell on the rung that is examined.
+        pair: Shape (positions,): the pair of each cell on the rung "position".
+    """
+
+    finest: Ints
+    position: Ints
+    starts: Ints
+    n: Floats
+    c: Floats
+    prefix: Ints
+    coarser: Ints
+    examined: Ints
+    pair: Ints
+
+    def chain(self, strengths: Sequence[float], exposure: Floats, pairs: int) -> RungChain:
+        """The rungs down to "position", of slots with these exposures, shape (L, K)."""
+        own = exposure.ravel()[self.examined]
+        if not len(self.prefix):
+            return RungChain((Rung(strengths[0], self.n, self.c, self.pair, pairs, own),))
+        lists = Rung(strengths[0], self.n, self.c, self.prefix, len(self.coarser))
+        prefixes = Rung(strengths[1], *lists.climb(), self.coarser, len(self.pair), own)
+        positions = Rung(strengths[2], *prefixes.climb(), self.pair, pairs)
+        return RungChain((lists, prefixes, positions))
+
+
+@kept
+def log_cells(batch: Batch, top: str, reward: str) -> LogCells:
+    """The cells of a batch, by the finest rung: "list", or "ip" for positions."""
+    k, pairs = batch.depth, batch.pair_count
+    shown = batch.lists != EMPTY
+    cells = np.flatnonzero(shown)
+    slots, cell = numbered(batch.slot.ravel()[cells], pairs * k)
+    position = np.full(pairs * k + 1, -1, dtype=np.int32)
+    position[slots] = np.arange(len(slots), dtype=np.int32)
+    earned = batch.reward(reward)
+    value, line = earned.value * batch.n[earned.row], batch.row_list[earned.row]
+    none, starts = np.zeros(0, dtype=np.int64), np.zeros(k, dtype=np.int64)
+    if top != "list":
+        finest = np.full(shown.shape, len(slots))
+        finest.ravel()[cells] = cell
+        n = sums(finest, np.repeat(batch.list_n, k), len(slots) + 1)[:-1]
+        c = sums(finest[line, earned.position], value, len(slots))
+        examined = slots % k  # any slot at the same position
+        return LogCells(finest, position, starts, n, c, none, none, examined, slots // k)
+    finest = np.where(shown, np.arange(shown.size).reshape(shown.shape), shown.size)
+    size = batch.prefix.max(axis=0, initial=-1).astype(np.int64) + 1
+    starts = np.cumsum(size) - size
+    prefix = (batch.prefix + starts).ravel()
+    n = (batch.list_n[:, None] * shown).ravel()
+    c = sums(line * np.int64(k) + earned.position, value, shown.size)
+    count = int(size.sum())
+    coarser = value_of_each(prefix[cells], cell, count)
+    examined = value_of_each(prefix[cells], cells, count)  # a slot of each prefix
+    prefix = prefix.astype(np.int32)
+    return LogCells(finest, position, starts, n, c, prefix, coarser, examined, slots // k)
+
+
+class SlotCells(NamedTuple):
     """The cells of slots on the rungs that know a position, finest first.
 
     Attributes:
-        own: Shape (Q,) each: the log's cell; -1 for one that the log never showed.
+        logged: Shape (Q,) each: the log's cell; -1 for one that the log never showed.
         other: Shape (Q,) each: what tells such cells from each other.
     """
 
-    own: list[Ints]
+    logged: list[Ints]
     other: list[Ints]
 
 
-def places_of(view: View, cells: Cells, slots: Slots, *, by_list: bool) -> Places:
-    """Where slots of candidates stand."""
+def slot_cells(view: View, cells: LogCells, slots: Slots, *, by_list: bool) -> SlotCells:
+    """The cells that slots of candidates belong to."""
     batch, policies, k = view.batch, view.policies, slots.position
     pair, depth, width = slots.pair, batch.depth, policies.depth
-    logged = (pair < batch.pair_count) & (k < depth)
-    own: list[Ints] = [cells.position[np.where(logged, pair * np.int64(depth) + k, -1)]]
+    known = (pair < batch.pair_count) & (k < depth)
+    logged: list[Ints] = [cells.position[np.where(known, pair * np.int64(depth) + k, -1)]]
     other: list[Ints] = [pair * np.int64(width) + k]
     if by_list:
         lists, listed = policies.lists, slots.listed
@@ -204,135 +411,42 @@ def places_of(view: View, cells: Cells, slots: Slots, *, by_list: bool) -> Place
         begin, whole = begins[listed, k], begins[listed, -1]
         start = cells.starts[np.minimum(k, depth - 1)]
         fine = np.where(whole < 0, -1, whole * depth + k), np.where(begin < 0, -1, begin + start)
-        own = [*fine, *own]
+        logged = [*fine, *logged]
         other = [np.arange(len(k)), lists.prefix[listed, k] * np.int64(width) + k, *other]
-    return Places(own, other)
+    return SlotCells(logged, other)
 
 
-def climbed_down(
-    rungs: Sequence[Rung], rates: Sequence[Floats], places: Places, e: Floats, below: Floats
-) -> list[Path]:
-    """Where slots stand on each rung, and with which rate.
+def slot_chain(
+    chain: RungChain, slots: Slots, cells: SlotCells, exposure: Floats, base: Floats
+) -> SlotChain:
+    """Slots of candidates on a chain, with their rates.
 
     Args:
-        rungs: the log's.
-        rates: Shape (G,) by rung: the rates of its cells.
-        places: the cells of the slots.
-        e: Shape (Q,): how much each slot is examined.
-        below: Shape (Q,): the rate that the coarsest of these rungs leans on.
+        chain: the log's.
+        slots: of candidates.
+        cells: theirs.
+        exposure: Shape (Q,): of each slot.
+        base: Shape (pairs,): the base rates.
     """
-    paths = []
-    for j in reversed(range(len(rungs))):
-        rung, fresh = rungs[j], places.own[j] < 0
-        cell = np.where(fresh, 0, places.own[j])
-        exposed: Floats | float = 1.0
-        if isinstance(rung.exposed, np.ndarray):
-            exposed = np.where(fresh, e, rung.exposed[cell] if len(rung.n) else 0.0)
-        expected = below * exposed
+    rates, rate, found = chain.rates(base), base[slots.pair], []
+    for j in reversed(range(len(chain.rungs))):
+        rung, new = chain.rungs[j], cells.logged[j] < 0
+        cell = np.where(new, 0, cells.logged[j])
+        e: Floats | float = 1.0
+        if isinstance(rung.exposure, np.ndarray):
+            e = np.where(new, exposure, rung.exposure[cell] if len(rung.n) else 0.0)
+        expected = rate * e
         n, rate = np.zeros(len(cell)), expected
         if len(rung.n):
-            n = np.where(fresh, 0.0, rung.n[cell])
-            rate = np.where(fresh, expected, rates[j][cell])
-        if fresh.any():
-            new = np.unique(places.other[j][fresh], return_inverse=True)[1].ravel()
-            cell[fresh] = len(rung.n) + new
-        paths.append(Path(cell, n, exposed, expected, rate))
-        below = rate
-    return paths[::-1]
-
-
-# --- what columns take from cells -----------------------------------------------------------------
-
-
-def rates_of(rungs: Sequence[Rung], below: Floats) -> list[tuple[Floats, Floats]]:
-    """Shape (G,) each, by rung: the rates of the log's cells, and what was expected of them."""
-    found = []
-    for rung in reversed(rungs):
-        found.append(rung.rates(below))
-        below = found[-1][0]
-    return found[::-1]
-
-
-def pair_of(rungs: Sequence[Rung]) -> Ints:
-    """Shape (G,): the pair of each cell of the finest of some rungs."""
-    at = rungs[0].below
-    for rung in rungs[1:]:
-        at = rung.below[at]
-    return at
-
-
-def passed_down(
-    rungs: Sequence[Rung], paths: Sequence[Path], pair: Ints, shown: Floats, own: Floats, size: int
-) -> tuple[list[Floats], Floats]:
-    """Shape (E, cells) by rung, and (E, size) of pairs: how much their rates count in columns.
-
-    Args:
-        rungs: the log's, finest first.
-        paths: where slots of candidates stand on them.
-        pair: Shape (Q,): the pair of each slot.
-        shown: Shape (E, Q): how much the rates of slots count.
-        own: Shape (E, G): how much those of the log's finest cells do, beside.
-        size: how many pairs there are.
-    """
-    used = []
-    for rung, path in zip(rungs, paths, strict=True):
-        cells = int(max(path.cell.max(initial=-1) + 1, len(rung.n)))
-        used.append(group_sums(path.cell, shown, cells))
-        used[-1][:, : len(rung.n)] += own
-        shown = shown * (borrowed(path.n, rung.s) * path.exposed)
-        passed = own * (borrowed(rung.n, rung.s) * rung.exposed)
-        own = group_sums(rung.below, passed, rung.size)
-    found = group_sums(pair, shown, size)
-    found[:, : own.shape[1]] += own
-    return used, found
-
-
-def moved_up(rung: Rung, used: Floats, passed_on: Floats) -> Floats:
-    """Shape (E, G): how far a click in each cell moves columns; the last ones do not use the rung.
-
-    Args:
-        rung: the log's cells.
-        used: how much their rates count, by `passed_down`.
-        passed_on: Shape (E, G): how far a click in the cell below moves columns.
-    """
-    found = passed_on * borrowed(rung.n, rung.s) if np.isfinite(rung.s) else passed_on
-    found[: len(used)] += used[:, : len(rung.n)] * own_weight(rung.n, rung.s)
-    return found
-
-
-def errors_of(
-    rung: Rung,
-    path: Path,
-    used: Floats,
-    passed_on: Floats,
-    expected: Floats,
-    slot_context: Ints,
-    cell_context: Ints,
-) -> tuple[Floats, Floats, Ints]:
-    """How far columns are off if cells are not what the rung below expects of them.
-
-    Args:
-        rung: the log's cells.
-        path: those of candidates.
-        used: as for `moved_up`.
-        passed_on: as for `moved_up`.
-        expected: Shape (G,): what is expected of the log's cells.
-        slot_context: Shape (Q,): the contexts of slots.
-        cell_context: Shape (G,): those of the log's cells.
-
-    Returns:
-        Shape (E, cells): by how much for a difference of 1; shape (cells,): what is expected, and
-        the context.
-    """
-    size, cells = len(rung.n), used.shape[1]
-    found = np.zeros((len(passed_on), cells))
-    found[: len(used)] = used
-    found[:, :size] -= passed_on * rung.n
-    found[:, :size] *= borrowed(rung.n, rung.s)
-    due, where = np.zeros(cells), np.zeros(cells, dtype=np.int64)
-    due[path.cell], due[:size] = path.expected, expected
-    where[path.cell], where[:size] = slot_context, cell_context
-    return found, due, where
+            n = np.where(new, 0.0, rung.n[cell])
+            rate = np.where(new, expected, rates[j].rate[cell])
+        count = len(rung.n)
+        if new.any():
+            distinct, number = np.unique(cells.other[j][new], return_inverse=True)
+            cell[new] = count + number.ravel()
+            count += len(distinct)
+        found.append(SlotRung(cell, count, n, e, rate, expected))
+    return SlotChain(chain, rates, slots, tuple(found[::-1]))
 
 
 # --- what the prior sees of a batch ---------------------------------------------------------------
@@ -421,26 +535,20 @@ def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools, *, keep: boo
 
 
 def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None]:
-    """Shape (L, K): of each slot, readers times what upper rungs pass on, and that alone."""
+    """Shape (L, K): of each slot, readers times what finer rungs pass on, and that alone."""
     reading = fit.readers_of(batch)
     if np.isinf(fit.strengths).all():
         return reading, None
-    rungs = upper_rungs(batch, fit)
-    cells = cells_of(batch, fit.top, fit.reward)
-    passed = borrowed(rungs[0].n, rungs[0].s)
-    at: Any = rungs[0].below
-    for rung in rungs[1:]:
-        passed = passed * borrowed(rung.n, rung.s)[at]
-        at = rung.below[at]
-    passed = np.append(passed, 0.0)[cells.slot]
+    cells = log_cells(batch, fit.top, fit.reward)
+    passed = np.append(position_chain(batch, fit).passed(), 0.0)[cells.finest]
     return passed if reading is None else passed * reading, passed
 
 
-def upper_rungs(batch: Batch, fit: Prior) -> list[Rung]:
-    """The rungs that know a position."""
+def position_chain(batch: Batch, fit: Prior) -> RungChain:
+    """The rungs that know a position, with clicks over records."""
     p = padded(tuple(fit.theta.p), batch.depth)
     reading = fit.readers_of(batch)
-    exposed = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
-    cells = cells_of(batch, fit.top, fit.reward)
+    exposure = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
+    cells = log_cells(batch, fit.top, fit.reward)
     cells = cells._replace(c=cells.c / fit.unit)
-    return cells.rungs(fit.strengths, exposed, batch.pair_count)
+    return cells.chain(fit.strengths, exposure, batch.pair_count)

@@ -46,22 +46,19 @@ from foreclick.ladder.behaviour import FEWEST, readers, stop_slope
 from foreclick.ladder.coefficients import Pairs, Prior, Rates, rates
 from foreclick.ladder.features import Words, below, by_row, expected_rates, powers, production_words
 from foreclick.ladder.rungs import (
-    Path,
+    ChainGradient,
     Rung,
+    RungChain,
+    SlotChain,
     Slots,
+    candidate_slots,
     candidate_words,
-    cells_of,
-    climbed_down,
-    errors_of,
     fit_exposure,
-    moved_up,
-    pair_of,
+    log_cells,
     pairs_of,
-    passed_down,
-    places_of,
-    rates_of,
-    slots_of,
-    upper_rungs,
+    position_chain,
+    slot_cells,
+    slot_chain,
     used_words_of,
 )
 from foreclick.ladder.shrinkage import borrowed, leverage_factor
@@ -153,35 +150,53 @@ class Standing(NamedTuple):
     """The rungs of a batch on the prior.
 
     Attributes:
-        uppers: those that know a position, `item` and `context`.
+        chain: the rungs that know a position; `item` and `context`: those below them.
         log_rates: the rates of the log's pairs, `items`: of all pairs.
-        known: shape (G,) each, by rung: the rates of the log's cells, and what was expected.
         used_words: Shape (V, P + new, 2): the words that the rates lean on, beside production's.
     """
 
-    uppers: list[Rung]
+    chain: RungChain
     item: Rung
     context: Rung
     log_rates: Rates
     items: ItemPrior
-    known: list[tuple[Floats, Floats]]
     used_words: Floats
 
 
-def log_rungs(batch: Batch, fit: Prior, expected: Floats) -> tuple[list[Rung], Rates]:
-    """The log's cells on every rung, finest first, and the rates of its pairs.
+class LadderChain(NamedTuple):
+    """The log's cells on all rungs, and the rates of its pairs.
+
+    Attributes:
+        positions: the rungs that know a position.
+        item, context: the pairs, and their contexts.
+        rates: of the pairs.
+    """
+
+    positions: RungChain
+    item: Rung
+    context: Rung
+    rates: Rates
+
+    @property
+    def whole(self) -> RungChain:
+        """All rungs, on a base rate of 1."""
+        return RungChain((*self.positions.rungs, self.item, self.context))
+
+
+def ladder_chain(batch: Batch, fit: Prior, expected: Floats) -> LadderChain:
+    """The log's cells on every rung.
 
     Args:
         batch: the records.
         fit: the prior.
         expected: Shape (P,): what β expects of each pair.
     """
-    count, rungs = batch.context_count, upper_rungs(batch, fit)
-    n, c = rungs[-1].climbed()
-    log_rates = rates(batch.pair_context, count, c, n, expected, fit.theta)
-    item = Rung(fit.theta.a / log_rates.m, n, c, batch.pair_context, count, expected)
-    context = Rung(fit.theta.t, *item.climbed(), np.zeros(count, dtype=np.int64), 1)
-    return [*rungs, item, context], log_rates
+    count, positions = batch.context_count, position_chain(batch, fit)
+    n, c = positions.climb()
+    pair_rates = rates(batch.pair_context, count, c, n, expected, fit.theta)
+    item = Rung(fit.theta.a / pair_rates.m, n, c, batch.pair_context, count, expected)
+    context = Rung(fit.theta.t, *item.climb(), np.zeros(count, dtype=np.int64), 1)
+    return LadderChain(positions, item, context, pair_rates)
 
 
 def _standing(view: View, fit: Prior) -> Standing:
@@ -192,10 +207,9 @@ def _standing(view: View, fit: Prior) -> Standing:
     used_words = used_words_of(view, words, fit)
     x = Words.of(used_words).columns(powers(own))
     m0 = expected_rates(x, fit.theta.beta)
-    (*rungs, item, context), log_rates = log_rungs(batch, fit, m0[:pairs].copy())
+    chain, item, context, log_rates = ladder_chain(batch, fit, m0[:pairs].copy())
     items = _item_prior(view, fit, words, used_words, x, m0, item, log_rates.level)
-    known = rates_of(rungs, items.alpha)
-    return Standing(rungs, item, context, log_rates, items, known, used_words)
+    return Standing(chain, item, context, log_rates, items, used_words)
 
 
 def score_prior(
@@ -217,20 +231,6 @@ def score_prior(
     return scored
 
 
-class _Examined(NamedTuple):
-    """Of the cells whose slots are examined: how their examination moves each column, (E, G).
-
-    Attributes:
-        context, position: Shape (G,).
-        stops: Shape (G,): how far the logarithm of examination falls with that of κ.
-    """
-
-    moves: Floats
-    context: Ints
-    position: Ints
-    stops: Floats
-
-
 class _Scoring:
     """The work on one batch: E columns, then N that contexts share."""
 
@@ -238,22 +238,22 @@ class _Scoring:
         self.view, self.targets, self.fit, self.apart = view, targets, fit, apart
         batch = view.batch
         self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
-        self.cells = cells_of(batch, fit.top, fit.reward)
+        self.cells = log_cells(batch, fit.top, fit.reward)
         self.standing = _standing(view, fit)
-        self.rungs, self.items = self.standing.uppers, self.standing.items
-        self.rates = [rate for rate, _ in self.standing.known]
+        self.chain, self.items = self.standing.chain, self.standing.items
         depth = min(max(target.metric.depth for target in targets), view.policies.depth)
-        self.slots = slots_of(view, depth, by_list=fit.top == "list")
-        self.paths = _paths(view, fit, self.rungs, self.rates, self.items, self.slots)
+        self.slots = candidate_slots(view, depth, by_list=fit.top == "list")
+        self.slot_chain = _slot_chain(view, fit, self.chain, self.items, self.slots)
+        self.rate = self.slot_chain.rates[0].rate
         self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
         self.width = len(targets) * view.count
         self.fresh = self.slots.pair >= self.pairs
         # (E, X): where the candidate has lists; elsewhere it is what production is.
         self.knows = np.tile(view.known.T, (len(targets), 1)).astype(np.float64)
         shown = batch.lists != EMPTY
-        self.top_position = np.zeros(len(self.rungs[0].n), dtype=np.int64)
-        self.top_position[self.cells.slot[shown]] = np.nonzero(shown)[1]
-        self.top_context = batch.pair_context[pair_of(self.rungs)]
+        self.top_position = np.zeros(len(self.chain.finest.n), dtype=np.int64)
+        self.top_position[self.cells.finest[shown]] = np.nonzero(shown)[1]
+        self.top_context = batch.pair_context[self.chain.base()]
         self.worth = None if fit.worth is None else SlotWorths(view, fit, self.slots)
         self.shown_worth = 1.0 if self.worth is None else self.worth.shown
         self.top_worth = 1.0 if self.worth is None else self.worth.logged
@@ -266,12 +266,12 @@ class _Scoring:
         mass = slots.mass * self.batch.context_n[slots.context]
         h = (self.theta[:, slots.position][:, None] * mass).reshape(self.width, len(slots.pair))
         produced = np.repeat(
-            self.theta[:, self.top_position] * self.rungs[0].n, self.view.count, axis=0
+            self.theta[:, self.top_position] * self.chain.finest.n, self.view.count, axis=0
         )
         produced = produced * self.knows[:, self.top_context]
         self.shows, self.showed = h * self.shown_worth, produced * self.top_worth
         sources = self._pass_down(self.shows, self.showed)
-        clicks, lost = h * self.paths[0].rate, produced * self.rates[0]
+        clicks, lost = h * self.slot_chain.rate, produced * self.rate
         earned = clicks * self.shown_worth
         if fit.stopping:
             self.at_item += self._stopped(earned)
@@ -298,16 +298,15 @@ class _Scoring:
     def _pass_down(self, h: Floats, produced: Floats) -> list[Floats]:
         """Note what candidates take from each rung, less production; and which share that is."""
         slots, item, size = self.slots, self.standing.item, len(self.items.alpha)
-        self.used, self.at_item = passed_down(
-            self.rungs, self.paths, slots.pair, h, -produced, size
-        )
+        self.weights = self.slot_chain.weights(h, -produced, size)
+        self.at_item = self.weights.base
         left, sources = np.ones(h.shape[1]), []
-        for rung, path in zip(self.rungs, self.paths, strict=True):
-            share = borrowed(path.n, rung.s)
+        for rung, slot in zip(self.chain.rungs, self.slot_chain.rungs, strict=True):
+            share = borrowed(slot.n, rung.strength)
             sources.append(left * (1 - share))
             left = left * share
         own = np.zeros(size)
-        own[: self.pairs] = 1 - borrowed(item.n, item.s)
+        own[: self.pairs] = 1 - item.borrowed()
         own = own[slots.pair]
         fresh = self.fresh * left
         none = [np.zeros(h.shape[1])] * (len(self.fit.ladder.rungs) - len(sources) - 3)
@@ -327,7 +326,7 @@ class _Scoring:
             return sums(pairs[shown], (below * lost[pairs])[shown], size)
 
         moved = np.zeros((len(earned), size))
-        rate = np.append(self.rates[0] * self.top_worth, 0.0)[self.cells.slot]
+        rate = np.append(self.rate * self.top_worth, 0.0)[self.cells.finest]
         for number, own in enumerate(earned):
             wide = np.zeros(lists.pairs.shape)
             wide[slots.listed, slots.position] = own
@@ -351,13 +350,18 @@ class _Scoring:
         taken = fit.taken(batch, self.view.known)
         part = pairs_of(batch, self.standing.used_words, fit, taken)
         factor, slope = self._of_items(scored, part.spans(fit.theta))
-        factor, examined = self._of_uppers(scored, factor)
+        found = self.slot_chain.gradient(self.weights, factor, batch.pair_context)
+        factor = found.by_click
+        scored.loose += found.unexplained
+        cells = self.chain.examined, self.slots.position, self.cells.examined % batch.depth
+        position = self.slot_chain.by_cell(*cells)
         words = self.items.x.shape[1]
         for place in range(1, batch.depth):
-            here = np.flatnonzero(examined.position == place)
-            slope[words + place - 1] = self._sums(examined.context[here], examined.moves[:, here])
+            here = np.flatnonzero(position == place)
+            moved = found.by_exposure[:, here]
+            slope[words + place - 1] = self._sums(found.context[here], moved)
         scored.slope = slope * fit.unit
-        for name, error in self._shared(slope, examined).items():
+        for name, error in self._shared(slope, found).items():
             scored.shared[name] = error[None] * fit.unit
         for loose in scored.loose:
             loose.error[:width] *= fit.unit
@@ -371,8 +375,8 @@ class _Scoring:
         weight += factor[:width]
         scored.coverage = replace(
             scored.coverage,
-            weighted=self._sums(self.top_context, weight * self.rungs[0].n),
-            squared=self._sums(self.top_context, weight**2 * self.rungs[0].n),
+            weighted=self._sums(self.top_context, weight * self.chain.finest.n),
+            squared=self._sums(self.top_context, weight**2 * self.chain.finest.n),
         )
 
     def _of_items(self, scored: Scored, spans: Floats) -> tuple[Floats, Floats]:
@@ -404,44 +408,16 @@ class _Scoring:
         factor = of_level[:, self.batch.pair_context] * log_rates.prior_share
         return factor + every[:, :pairs] / (n + a / log_rates.m), slope
 
-    def _of_uppers(self, scored: Scored, factor: Floats) -> tuple[Floats, _Examined]:
-        """How far a click on each of the top's cells moves the columns; and their examination."""
-        examined = None
-        for j in reversed(range(len(self.rungs))):
-            rung, used, path = self.rungs[j], self.used[j], self.paths[j]
-            passed_on, finite = factor[:, rung.below], np.isfinite(rung.s)
-            owner = self.batch.pair_context[pair_of(self.rungs[j:])]
-            # A rung without rates of its own hides nothing; its examination may matter.
-            slip, due, where = errors_of(
-                rung,
-                path,
-                used,
-                passed_on if finite else passed_on[: self.width],
-                self.standing.known[j][1],
-                self.slots.context,
-                owner,
-            )
-            if finite:
-                scored.loose.append(Loose(where, slip * np.sqrt(due / rung.s)))
-            if isinstance(rung.exposed, np.ndarray):
-                examined = self._examined(slip[: self.width] * due, where, path, len(rung.n))
-            factor = moved_up(rung, used, passed_on)
-        assert examined is not None  # noqa: S101 - one rung is examined
-        return factor, examined
-
-    def _examined(self, moves: Floats, where: Ints, path: Path, size: int) -> _Examined:
+    def _stops(self) -> Floats:
+        """Shape (cells,): by how much the logarithm of examination falls with that of κ."""
         slots, fit, batch = self.slots, self.fit, self.batch
-        position, stops = np.zeros(len(where), dtype=np.int64), np.zeros(len(where))
-        position[path.cell], position[:size] = slots.position, self.cells.one % batch.depth
-        if fit.stopping:
-            lists, kappa = self.view.policies.lists.pairs, fit.kappa_of(batch)[0]
-            own = stop_slope(self.items.alpha, lists, self.items.kappa)
-            own = own[slots.listed, slots.position]
-            logged = stop_slope(fit.attraction_of(batch), batch.lists, kappa).ravel()
-            stops[path.cell], stops[:size] = own, logged[self.cells.one]
-        return _Examined(moves, where, position, stops)
+        lists, kappa = self.view.policies.lists.pairs, fit.kappa_of(batch)[0]
+        own = stop_slope(self.items.alpha, lists, self.items.kappa)
+        logged = stop_slope(fit.attraction_of(batch), batch.lists, kappa).ravel()
+        of_slots, of_log = own[slots.listed, slots.position], logged[self.cells.examined]
+        return np.asarray(self.slot_chain.by_cell(self.chain.examined, of_slots, of_log))
 
-    def _shared(self, slope: Floats, examined: _Examined) -> dict[str, Floats]:
+    def _shared(self, slope: Floats, found: ChainGradient) -> dict[str, Floats]:
         """Shape (E, X or 1) by source: errors that contexts share, and no score knows of."""
         slots, items, fit = self.slots, self.items, self.fit
         share = np.append(
@@ -461,7 +437,7 @@ class _Scoring:
             source.SHRINKAGE: SHRINKAGE_ERROR * change,
         }
         if fit.stopping and fit.stopping.sd:
-            stopped = self._sums(examined.context, examined.moves * examined.stops)
+            stopped = self._sums(found.context, found.by_exposure * self._stops())
             for own, moved in zip(slope, fit.by_stopping, strict=True):
                 stopped += own * moved
             errors[source.STOPPING] = fit.stopping.sd * stopped
@@ -476,8 +452,8 @@ class _Scoring:
         batch, fit, width, of = self.batch, self.fit, self.width, part.of
         rows, reward = np.flatnonzero(taken[batch.row_context]), batch.reward(fit.reward)
         turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
-        slot = self.cells.slot[batch.row_list]
-        left = -np.append(self.rates[0], 0.0)[slot]
+        slot = self.cells.finest[batch.row_list]
+        left = -np.append(self.rate, 0.0)[slot]
         left[reward.row, reward.position] += reward.value / fit.unit
         if fit.dated:
             r, pair = part.rates(fit.theta), of.pair
@@ -502,14 +478,14 @@ class _Scoring:
         """
         batch, reward, size = self.batch, self.batch.reward(self.fit.reward), len(self.items.alpha)
         e = padded(tuple(self.fit.theta.p), max(len(self.theta[0]), batch.depth))
-        top, at = pair_of(self.rungs), e[self.top_position]
+        top, at = self.chain.base(), e[self.top_position]
         moved = group_sums(self.slots.pair, self.shows * e[self.slots.position], size)
         moved = moved[:, : self.pairs] - group_sums(top, self.showed * at, self.pairs)
-        exposure = sums(top, self.rungs[0].n * at, self.pairs)
+        exposure = sums(top, self.chain.finest.n * at, self.pairs)
         alone = np.clip(ratio(moved, exposure), -SEGMENT_WEIGHT_BOUND, SEGMENT_WEIGHT_BOUND)
         missed = alone[:, top] - factor
-        slot = self.cells.slot[batch.row_list]
-        left = -np.append(self.rates[0], 0.0)[slot]
+        slot = self.cells.finest[batch.row_list]
+        left = -np.append(self.rate, 0.0)[slot]
         left[reward.row, reward.position] += reward.value / self.fit.unit
         return by_row(left, slot, missed.T) * self.fit.unit
 
@@ -518,23 +494,21 @@ def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:
     """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
     standing = _standing(view, fit)
     depth = min(max(target.metric.depth for target in targets), view.policies.depth)
-    slots = slots_of(view, depth, by_list=True)
-    rates_known = [rate for rate, _ in standing.known]
-    rate = _paths(view, fit, standing.uppers, rates_known, standing.items, slots)[0].rate
+    slots = candidate_slots(view, depth, by_list=True)
+    rate = _slot_chain(view, fit, standing.chain, standing.items, slots).rate
     if fit.worth is not None:
         rate = rate * SlotWorths(view, fit, slots).shown
     theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
     return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
 
 
-def _paths(
-    view: View, fit: Prior, rungs: list[Rung], known: list[Floats], items: ItemPrior, slots: Slots
-) -> list[Path]:
-    """Where slots of candidates stand on each rung that knows a position."""
+def _slot_chain(
+    view: View, fit: Prior, chain: RungChain, items: ItemPrior, slots: Slots
+) -> SlotChain:
+    """Slots of candidates on the rungs that know a position."""
     by_list, k = fit.top == "list", slots.position
     e = padded(tuple(fit.theta.p), max(view.policies.depth, view.batch.depth))[k]
     if fit.stopping:
         e = e * readers(items.alpha, view.policies.lists.pairs, items.kappa)[slots.listed, k]
-    cells = cells_of(view.batch, fit.top, fit.reward)
-    places = places_of(view, cells, slots, by_list=by_list)
-    return climbed_down(rungs, known, places, e, items.alpha[slots.pair])
+    cells = slot_cells(view, log_cells(view.batch, fit.top, fit.reward), slots, by_list=by_list)
+    return slot_chain(chain, slots, cells, e, items.alpha)

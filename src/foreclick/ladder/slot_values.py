@@ -26,17 +26,13 @@ from foreclick.estimation.sources import VALUE_SHRINKAGE, VALUE_SLOPE
 from foreclick.ladder.click_value import Worth, clicked, learn_worth, mean_and_noise
 from foreclick.ladder.coefficients import Prior
 from foreclick.ladder.rungs import (
-    Rung,
+    RungChain,
     Slots,
-    cells_of,
-    climbed_down,
-    errors_of,
+    Weights,
     examined,
-    moved_up,
-    pair_of,
-    passed_down,
-    places_of,
-    rates_of,
+    log_cells,
+    slot_cells,
+    slot_chain,
 )
 from foreclick.ladder.shrinkage import GAIN, least, leverage_factor
 from foreclick.ladder.strengths import STRENGTHS
@@ -45,12 +41,12 @@ from foreclick.metrics import CLICKS
 _STEPS, _CLOSE = 20, 1e-9
 
 
-def worth_rungs(batch: Batch, top: str, worth: Worth) -> list[Rung]:
-    """The rungs that know a position, finest first, with clicks and what they earned."""
-    cells, earned = cells_of(batch, top, CLICKS), cells_of(batch, top, worth.reward)
+def worth_chain(batch: Batch, top: str, worth: Worth) -> RungChain:
+    """The rungs that know a position, with clicks and what they earned."""
+    cells, earned = log_cells(batch, top, CLICKS), log_cells(batch, top, worth.reward)
     cells = cells._replace(n=cells.c, c=earned.c / (worth.mean or 1.0))
     at = np.broadcast_to(worth.at(np.arange(batch.depth)), batch.lists.shape)
-    return cells.rungs(worth.strengths, at, batch.pair_count)
+    return cells.chain(worth.strengths, at, batch.pair_count)
 
 
 def with_worth(fit: Prior, reward: str, parts: Sequence[tuple[Batch, pa.Array, Floats]]) -> Prior:
@@ -67,7 +63,7 @@ def with_worth(fit: Prior, reward: str, parts: Sequence[tuple[Batch, pa.Array, F
     wide = replace(fit, strengths=(np.inf,) * (count - len(fit.strengths)) + fit.strengths)
 
     def learnt(worth: Worth) -> Worth:
-        counts = [(*part, *worth_rungs(b, wide.top, worth)[-1].climbed()) for b, *part in parts]
+        counts = [(*part, *worth_chain(b, wide.top, worth).climb()) for b, *part in parts]
         return learn_worth(worth, counts)
 
     worth = learnt(Worth(reward, mean, noise, (np.inf,) * count))
@@ -95,7 +91,7 @@ class _Clicks:
     def __init__(
         self, fit: Prior, worth: Worth, batch: Batch, items: pa.Array, examined: Floats
     ) -> None:
-        at, cells, k = clicked(batch, worth.reward), cells_of(batch, fit.top, CLICKS), batch.depth
+        at, cells, k = clicked(batch, worth.reward), log_cells(batch, fit.top, CLICKS), batch.depth
         taken = replace(fit, share=fit.few).taken(batch)[batch.row_context[at.row]]
         row, self.position, pair = at.row[taken], at.position[taken], at.pair[taken]
         self.one_c, self.one_r = at.c[taken], at.r[taken] / worth.mean
@@ -183,17 +179,16 @@ class SlotWorths:
     """
 
     def __init__(self, view: View, fit: Prior, slots: Slots) -> None:
-        self.worth, self.slots, self.batch = fit.worth, slots, view.batch
-        self.cells = cells_of(view.batch, fit.top, CLICKS)
-        self.rungs = worth_rungs(view.batch, fit.top, fit.worth)
-        self.pairs = fit.worth.of(*examined(view, fit), *self.rungs[-1].climbed())
-        self.known = rates_of(self.rungs, self.pairs.w)
-        places = places_of(view, self.cells, slots, by_list=fit.top == "list")
-        each, below = [rate for rate, _ in self.known], self.pairs.w[slots.pair]
+        self.worth, self.batch = fit.worth, view.batch
+        self.cells = log_cells(view.batch, fit.top, CLICKS)
+        chain = worth_chain(view.batch, fit.top, fit.worth)
+        self.pairs = fit.worth.of(*examined(view, fit), *chain.climb())
+        cells = slot_cells(view, self.cells, slots, by_list=fit.top == "list")
         nu = fit.worth.at(slots.position)
-        self.paths = climbed_down(self.rungs, each, places, nu, below)
-        self.logged = each[0] * fit.worth.mean
-        self.shown = self.paths[0].rate * fit.worth.mean
+        self.chain = slot_chain(chain, slots, cells, nu, self.pairs.w)
+        self.rate = self.chain.rates[0].rate
+        self.logged = self.rate * fit.worth.mean
+        self.shown = self.chain.rate * fit.worth.mean
 
     def pull(self, shown: Floats, logged: Floats) -> Floats:
         """Shape (E, I + F): how the worth of items, and γ, move columns.
@@ -203,8 +198,9 @@ class SlotWorths:
             logged: Shape (E, G): those of production.
         """
         mean, size = self.worth.mean, len(self.pairs.w)
-        found = passed_down(self.rungs, self.paths, self.slots.pair, shown, -logged, size)
-        self.used, self.by_pair = [own * mean for own in found[0]], found[1] * mean
+        found = self.chain.weights(shown, -logged, size)
+        self.weights = Weights(tuple(own * mean for own in found.rungs), found.base * mean)
+        self.by_pair = self.weights.base
         return np.asarray(self.worth.pulled(self.pairs, self.by_pair * self.pairs.w))
 
     def errors(self, found: Scored, owner: Ints) -> None:
@@ -220,21 +216,14 @@ class SlotWorths:
         expected = pairs.prior_share * (worth.theta.t * worth.level / worth.due)[pairs.item]
         owed = group_sums(owner, self.by_pair * ((pairs.w - 1) * expected), count)
         shared = {VALUE_SHRINKAGE: CLICK_VALUE_SHRINKAGE_ERROR * owed}
-        for j in reversed(range(len(self.rungs))):
-            rung, taken, path = self.rungs[j], self.used[j], self.paths[j]
-            where = self.slots.context, owner[pair_of(self.rungs[j:])]
-            slip, due, context = errors_of(
-                rung, path, taken, moves[:, rung.below], self.known[j][1], *where
-            )
-            if np.isfinite(rung.s):
-                loose.append(Loose(context, slip * np.sqrt(worth.noise * due / rung.s)))
-            if isinstance(rung.exposed, np.ndarray) and worth.slope:
-                position = np.zeros(len(due), dtype=np.int64)
-                position[path.cell] = self.slots.position
-                position[: len(rung.n)] = self.cells.one % batch.depth
-                by_slope = slip * (due * np.log1p(position) * worth.slope_sd)
-                shared[VALUE_SLOPE] = group_sums(context, by_slope, count)
-            moves = moved_up(rung, taken, moves[:, rung.below])
+        gradient = self.chain.gradient(self.weights, moves, owner, worth.noise)
+        loose, moves = loose + gradient.unexplained, gradient.by_click
+        if worth.slope:
+            cells = self.cells.examined % batch.depth
+            number, of_slots = self.chain.chain.examined, self.chain.slots.position
+            by_slope = np.log1p(self.chain.by_cell(number, of_slots, cells)) * worth.slope_sd
+            by_slope = group_sums(gradient.context, gradient.by_exposure * by_slope, count)
+            shared[VALUE_SLOPE] = by_slope
         psi: Any = found.psi
         psi[: len(moves)] += self._influence(moves)
         more = (0, len(psi) - len(moves)), (0, 0)
@@ -256,7 +245,7 @@ class SlotWorths:
             days = int(day.max(initial=0)) + 1
             entries, entry = numbered(at.pair * days + day, batch.pair_count * days)
             own = sums(entry, at.c * batch.n[at.row], len(entries))[entry]
-        cell = self.cells.slot[batch.row_list[at.row], at.position]
-        left = at.r / (worth.mean or 1.0) - at.c * self.known[0][0][cell]
+        cell = self.cells.finest[batch.row_list[at.row], at.position]
+        left = at.r / (worth.mean or 1.0) - at.c * self.rate[cell]
         left *= leverage_factor(own / self.pairs.weight[at.pair])
         return np.stack([sums(at.row, left * each[cell], len(batch.n)) for each in moves])

@@ -61,11 +61,9 @@ from foreclick.ladder.fit import (
     production_prior,
     production_worth,
 )
-from foreclick.ladder.rungs import Rung
-from foreclick.ladder.rungs import cells_of as ladder_cells
-from foreclick.ladder.score import log_rungs
-from foreclick.ladder.shrinkage import climb, descend
-from foreclick.ladder.slot_values import worth_rungs
+from foreclick.ladder.rungs import Rung, RungChain, log_cells
+from foreclick.ladder.score import ladder_chain
+from foreclick.ladder.slot_values import worth_chain
 from foreclick.metrics import Metric
 from foreclick.progress import report_step
 from foreclick.question import Question, Target, check_clips
@@ -480,8 +478,8 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
     What contexts share, β, examination, κ, strengths and items, is that of the whole log.
     """
     batch, count, worth = cut.batch, cut.protocol.count, fit.worth
-    rungs, _ = log_rungs(batch, fit, production_expects(batch, fit.theta.beta))
-    slot = ladder_cells(batch, fit.top, fit.reward).slot
+    chain = ladder_chain(batch, fit, production_expects(batch, fit.theta.beta)).whole
+    slot = log_cells(batch, fit.top, fit.reward).finest
     # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.
     lines, line = numbered(
         batch.row_list.astype(np.int64) * count + cut.fold, len(batch.lists) * count
@@ -489,7 +487,7 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
     listed, fold = lines // count, lines % count
     at, position = np.nonzero((batch.lists != EMPTY)[listed])
     cell = slot[listed[at], position].astype(np.int64)
-    key, entry = numbered(cell * count + fold[at], len(rungs[0].n) * count)
+    key, entry = numbered(cell * count + fold[at], len(chain.finest.n) * count)
     n = sums(entry, sums(line, batch.n, len(lines))[at], len(key))
 
     def earned(name: str) -> Floats:
@@ -499,15 +497,15 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
         return sums(where, reward.value * batch.n[reward.row], len(key))
 
     c = earned(fit.reward)
-    value = n * _held_out(cut, rungs, key, n, c / fit.unit) * fit.unit
+    value = n * _held_out(cut, chain, key, n, c / fit.unit) * fit.unit
     if worth is not None:
-        above = worth_rungs(batch, fit.top, worth)
+        above = worth_chain(batch, fit.top, worth)
         items = batch.items.take(pa.array(batch.pair_item))
-        pairs = worth.of(items, (batch.shown @ fit.theta.p)[None], *above[-1].climbed())
-        own, a = np.arange(batch.pair_count), worth.theta.a
-        above.append(Rung(a / pairs.m, *above[-1].climbed(), own, len(own), pairs.m))
+        pairs = worth.of(items, (batch.shown @ fit.theta.p)[None], *above.climb())
+        own, strength = np.arange(batch.pair_count), worth.theta.a / pairs.m
+        pair = Rung(strength, *above.climb(), own, len(own), pairs.m)
         r = earned(worth.reward) / (worth.mean or 1.0)
-        value *= worth.mean * _held_out(cut, above, key, c, r)
+        value *= worth.mean * _held_out(cut, RungChain((*above.rungs, pair)), key, c, r)
     context = value_of_each(entry, batch.list_context[listed[at]].astype(np.int64), len(key))
     position = value_of_each(entry, position, len(key))
     case = np.searchsorted(cut.case_key, context * count + key % count)
@@ -515,22 +513,37 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
     return group_sums(case, theta * value, len(cut.case_n)) / cut.case_n
 
 
-def _held_out(cut: Cut, rungs: list[Rung], key: Ints, n: Floats, c: Floats) -> Floats:
-    """The rates of entries of the top, cell * T + fold, without their own records and clicks."""
-    count, steps = cut.protocol.count, []
-    for rung in rungs:
+def _held_out(cut: Cut, chain: RungChain, key: Ints, n: Floats, c: Floats) -> Floats:
+    """The rates of entries of the finest cells, without their own records and clicks.
+
+    Args:
+        cut: the records.
+        chain: of the log, on a base rate of 1.
+        key: Shape (E,): the entries, cell * T + fold.
+        n: Shape (E,): their records.
+        c: Shape (E,): their clicks.
+    """
+    count, held_out = cut.protocol.count, []
+    for rung in chain.rungs:
         cell = np.asarray(key // count, dtype=np.int64)
-        left = cut.training(n, cell, rung.n), cut.training(c, cell, rung.c)
-        each: list[Any] = [rung.s, rung.exposed]
-        s, e = (own[cell] if np.ndim(own) else own for own in each)
-        below, of = numbered(
-            rung.below[cell].astype(np.int64) * count + key % count, rung.size * count
+        coarser, of = numbered(
+            rung.coarser[cell].astype(np.int64) * count + key % count, rung.size * count
         )
-        steps.append((left[0], left[1], s, e, of))
-        with_n, with_c = climb(left[0] + n, left[1] + c, s, of, len(below), e)
-        left_n, left_c = climb(left[0], left[1], s, of, len(below), e)
-        n, c, key = with_n - left_n, with_c - left_c, np.asarray(below, dtype=np.int64)
-    rate = np.ones(len(key))  # what all leans on
-    for n_left, c_left, s, e, of in reversed(steps):
-        rate = descend(n_left, c_left, s, rate[of] * e)
-    return rate
+        left = rung._replace(
+            strength=_of_cells(rung.strength, cell),
+            n=cut.training(n, cell, rung.n),
+            c=cut.training(c, cell, rung.c),
+            coarser=of,
+            size=len(coarser),
+            exposure=_of_cells(rung.exposure, cell),
+        )
+        held_out.append(left)
+        whole_n, whole_c = left._replace(n=left.n + n, c=left.c + c).climb()
+        left_n, left_c = left.climb()
+        n, c, key = whole_n - left_n, whole_c - left_c, coarser
+    return RungChain(tuple(held_out)).rates(np.ones(len(key)))[0].rate
+
+
+def _of_cells(values: Floats | float, cell: Ints) -> Floats | float:
+    """The values of some cells, if cells have their own."""
+    return values[cell] if isinstance(values, np.ndarray) else values
