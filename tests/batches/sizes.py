@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import foreclick as fc
-from foreclick.batches import Batches
-from foreclick.batches.source import _key
+from foreclick.batches import Batches, batches_of
 
 
 def in_batches(tally: fc.Tally, slots: int) -> fc.Tally:
@@ -14,6 +13,6 @@ def in_batches(tally: fc.Tally, slots: int) -> fc.Tally:
 
     Whatever is asked of it goes through these batches, wherever `batches_of` is called.
     """
-    found = replace(tally, cache={})
-    found.cache[_key(found)] = Batches(found, slots)
+    found = replace(tally)
+    batches_of.put(found, Batches(replace(tally), slots))
     return found

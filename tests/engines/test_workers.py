@@ -42,7 +42,7 @@ def test_two_processes_answer_as_one_does(monkeypatch: pytest.MonkeyPatch) -> No
     alone = fc.evaluate(CASE.log, CANDIDATE, **asked).to_dicts()
     monkeypatch.setattr(source, "KEPT_SLOTS", 0)
     tally = fc.tally(CASE.log)
-    tally.cache[source._key(tally)] = source.Batches(tally, slots=100)
+    source.batches_of.put(tally, source.Batches(tally, slots=100))
     fc.settings(workers=2)
     try:
         found = fc.evaluate(tally, CANDIDATE, **asked).to_dicts()

@@ -67,9 +67,9 @@ def values_of(tally: fc.Tally, fit: Prior, policy: fc.Policy, metric: str) -> tu
     total = records = lists = 0.0
     ask = Target(fit.ladder.model, Metric(metric), math.inf, fit.ladder)
     for whole in batches_of(tally):
-        view = View.of(whole, [policy], DEEPEST, ())
+        view = View.of(whole, [policy], DEEPEST)
         batch = known_part(whole, view.known)
-        view = View.of(batch, [policy], DEEPEST, ())
+        view = View.of(batch, [policy], DEEPEST)
         total += float(score_prior(view, [ask], fit, rows=False).value.sum())
         worth = prior_worth(view, [ask], fit)[0]
         mass = view.policies.lists.mass * batch.context_n[view.policies.lists.context]

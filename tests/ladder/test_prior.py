@@ -60,7 +60,7 @@ class Again:
         self.asks = [Target(fc.Ladder().model, Metric(m), math.inf, fc.Ladder()) for m in METRICS]
 
     def fitted(self, batch: Any, start: Prior) -> tuple[Prior, View]:  # noqa: ANN401
-        view = View.of(batch, self.policies, 5, ())
+        view = View.of(batch, self.policies, 5)
         fit = start
         for _ in range(4):  # what upper rungs pass on depends on the examination
             taken = fit.taken(batch, view.known)

@@ -133,7 +133,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
     monkeypatch.setattr(on_batch, "_by_position", lambda *_: (slope, 0.01))
     monkeypatch.setattr(shrinkage, "LEVERAGE_BOUND", 0.0)
     monkeypatch.setattr(worth, "_strengths", lambda *o: Theta(o[5].beta, o[5].p, 8.0 * 4, 8.0 * 3))
-    view = View.of(batch, [candidate], 6, ())
+    view = View.of(batch, [candidate], 6)
     base = fit_priors(fc.tally(log), fc.Ladder(), ["clicks"], [candidate], 6, drop=False)["clicks"]
     target = Target(fc.Ladder().model, Metric("orders@3"), math.inf, fc.Ladder())
 
@@ -151,7 +151,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
         more = replace(
             batch, rewards={**batch.rewards, "orders": reward._replace(value=value)}, cache={}
         )
-        after = asked(View.of(more, [candidate], 6, ()))
+        after = asked(View.of(more, [candidate], 6))
         right.append(float(after.value.sum() - before.value.sum()))
         told.append(float((after.psi[0] - moved)[row] * batch.n[row]))
     np.testing.assert_allclose(told, right, rtol=0.05, atol=7e-4)

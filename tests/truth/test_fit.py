@@ -276,9 +276,9 @@ def base_of(asked: Case) -> tuple[Prior, oracle.Log]:
 def library_rates(asked: Case) -> tuple[Any, Any]:
     """The levels of contexts and the rates of pairs that the library finds."""
     fit, (whole,) = asked.fit, batches_of(asked.tally)
-    view = View.of(whole, asked.policies, 4, ())
+    view = View.of(whole, asked.policies, 4)
     if asked.kind.drop:
-        view = View.of(known_part(whole, view.known), asked.policies, 4, ())
+        view = View.of(known_part(whole, view.known), asked.policies, 4)
     known = np.asarray(view.known.all(axis=1))
     words, before = candidate_words(view), replace(fit, theta=asked.production.theta)
     part = pairs_of(view.batch, words, before, fit.taken(view.batch, view.known))

@@ -29,7 +29,7 @@ from foreclick.batches.arrays import (
     sums,
 )
 from foreclick.engines import HASHES, hashed_here
-from foreclick.kept import KeptValues
+from foreclick.kept import KeptValues, forget
 from foreclick.metrics import first_of
 
 T = TypeVar("T")
@@ -176,12 +176,11 @@ class Batch:
 
     def forget(self) -> None:
         """Drop what is kept: it refers to the batch in turn, and so would hold it in memory."""
-        for values in (self.cache, *self.kept.values()):
-            for value in values.values():
-                if isinstance(value, Batch):
-                    value.forget()
+        for value in self.cache.values():
+            if isinstance(value, Batch):
+                value.forget()
         self.cache.clear()
-        self.kept.clear()
+        forget(self)
 
     def reward_table(self, name: str) -> Floats:
         """Shape (R, K): a reward of every slot of the rows."""
@@ -197,14 +196,10 @@ class Batch:
 
     def first(self, name: str) -> Reward:
         """The first reward of each row, as a reward of 1."""
-
-        def make() -> Reward:
-            reward = self.rewards[name]
-            new = np.ones(len(reward.row), dtype=np.bool_)
-            new[1:] = reward.row[1:] != reward.row[:-1]
-            return Reward(reward.row[new], reward.position[new], np.ones(int(new.sum())))
-
-        return self.cached(("first", name), make)
+        reward = self.rewards[name]
+        new = np.ones(len(reward.row), dtype=np.bool_)
+        new[1:] = reward.row[1:] != reward.row[:-1]
+        return Reward(reward.row[new], reward.position[new], np.ones(int(new.sum())))
 
     def filled(self) -> Reward:
         """A reward of 1 for every position that shows something; not kept, because it is large."""
@@ -213,15 +208,11 @@ class Batch:
 
     def at_risk(self, name: str) -> Bools:
         """Shape (R, K): whether something is shown there, and no reward is above it."""
-
-        def make() -> Bools:
-            first = self.first(name)
-            last = np.full(len(self.n), self.depth)
-            last[first.row] = first.position
-            shown = (self.lists != EMPTY)[self.row_list]
-            return np.asarray(shown & (np.arange(self.depth) <= last[:, None]))
-
-        return self.cached(("at risk", name), make)
+        first = self.first(name)
+        last = np.full(len(self.n), self.depth)
+        last[first.row] = first.position
+        shown = (self.lists != EMPTY)[self.row_list]
+        return np.asarray(shown & (np.arange(self.depth) <= last[:, None]))
 
     def earned_slot(self, reward: Reward) -> Ints:
         """Shape (E,): the slot of every entry of a reward."""

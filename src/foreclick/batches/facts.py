@@ -9,6 +9,7 @@ import numpy as np
 
 from foreclick.batches.source import batches_of
 from foreclick.engines import Value
+from foreclick.kept import kept
 from foreclick.logs import CONTEXT, N
 from foreclick.tallies.base import Tally
 
@@ -50,26 +51,23 @@ _LISTS = 3
 """Lists with items of their own that a context has, for a guess at its items."""
 
 
+@kept
 def size_of(tally: Tally) -> LogSize:
     """How large a log is, counted once."""
-    batches = batches_of(tally)
-    if "size" not in batches.cache:
-        records, rows, pairs = [np.empty(0)], [np.empty(0, dtype=np.int64)], 0
-        if batches.small and not batches.elsewhere:
-            for batch in batches:  # they stay in memory for what follows
-                records.append(batch.context_n)
-                rows.append(np.bincount(batch.row_context, minlength=batch.context_count))
-                pairs += batch.pair_count
-        else:  # by one query, where batches would all be read for it; pairs are a guess
-            table, sizes = tally.stored, {N: tally.stored.total(N), "rows": Value("count(*)")}
-            sized = table.grouped(table.own([CONTEXT]), sizes).to_pyarrow()
-            records, rows = [np.asarray(sized[N], np.float64)], [np.asarray(sized["rows"])]
-            pairs = min(len(rows[0]) * _LISTS, int(rows[0].sum())) * tally.shape.depth
-        n, count = np.concatenate(records), np.concatenate(rows)
-        median = float(np.median(n)) if len(n) else 0.0
-        total, largest = int(count.sum()), int(count.max(initial=0))
-        batches.cache["size"] = LogSize(len(n), median, total, pairs, largest)
-    return batches.cache["size"]  # type: ignore[no-any-return]
+    batches, records, rows, pairs = batches_of(tally), [np.empty(0)], [np.empty(0, np.int64)], 0
+    if batches.small and not batches.elsewhere:
+        for batch in batches:  # they stay in memory for what follows
+            records.append(batch.context_n)
+            rows.append(np.bincount(batch.row_context, minlength=batch.context_count))
+            pairs += batch.pair_count
+    else:  # by one query, where batches would all be read for it; pairs are a guess
+        table, sizes = tally.stored, {N: tally.stored.total(N), "rows": Value("count(*)")}
+        sized = table.grouped(table.own([CONTEXT]), sizes).to_pyarrow()
+        records, rows = [np.asarray(sized[N], np.float64)], [np.asarray(sized["rows"])]
+        pairs = min(len(rows[0]) * _LISTS, int(rows[0].sum())) * tally.shape.depth
+    n, count = np.concatenate(records), np.concatenate(rows)
+    median = float(np.median(n)) if len(n) else 0.0
+    return LogSize(len(n), median, int(count.sum()), pairs, int(count.max(initial=0)))
 
 
 FEW_RECORDS = 5

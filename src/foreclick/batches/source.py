@@ -16,7 +16,7 @@ import pyarrow as pa
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.pool import RowsWork, in_cluster, pooled
-from foreclick.kept import KeptValues
+from foreclick.kept import KeptValues, kept
 from foreclick.logs import PERIOD
 from foreclick.progress import report_share
 from foreclick.tallies.base import Tally, distinct
@@ -73,7 +73,7 @@ class Batches:
         limit: how many rows a batch has at most, unless a single context has more.
         elsewhere: whether the tally stays in a cluster, and is worked on there.
         cache: what only the log decides, once computed.
-        kept: the same, see `foreclick.kept`.
+        kept: what only the log decides, see `foreclick.kept`.
     """
 
     _in_memory: list[Batch] | None = None
@@ -155,30 +155,20 @@ class Batches:
         return whole_contexts(self.tally.sorted_batches(), self.limit)
 
 
+@kept
 def batches_of(tally: Tally) -> Batches:
     """The batches of a tally, which stay with it."""
-    key = _key(tally)
-    if key not in tally.cache:
-        tally.cache[key] = Batches(replace(tally, cache=dict(tally.cache)))  # no cycle
-    return tally.cache[key]  # type: ignore[no-any-return]
+    return Batches(replace(tally))  # a tally of its own, or each would hold the other in memory
 
 
 def regrouped(tally: Tally, source: Source, keep: int) -> Tally:
     """A tally of the same records in other contexts, which are there as batches only.
-
-    What was learnt of the log holds for it too; only its batches are others.
 
     Args:
         tally: of the log as it is.
         source: the batches.
         keep: rows times positions up to which they stay in memory.
     """
-    other = replace(tally, files={}, cache=dict(tally.cache))
-    other.kept.update(tally.kept)
-    other.cache[_key(other)] = Batches(replace(tally, files={}), source=source, keep=keep)
+    other = replace(tally, files={})
+    batches_of.put(other, Batches(replace(other), source=source, keep=keep))
     return other
-
-
-def _key(tally: Tally) -> tuple[str, int]:
-    """What batches are kept under; they keep the tally, so that no other table has its id."""
-    return "batches", id(tally.stored)

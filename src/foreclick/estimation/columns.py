@@ -14,9 +14,8 @@ targets, C candidates, E = A · C columns, S parts of the answer. Columns come f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from foreclick.batches import Batch, Bools, Candidate, CandidateSet, Coding, Flo
 from foreclick.batches.arrays import ratio
 from foreclick.estimation.slots import RewardCounts
 from foreclick.estimation.sums import Coverage, RecordSums, Uncovered, whole_number
+from foreclick.kept import kept_latest
 from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
@@ -40,36 +40,31 @@ class View:
         members: the candidates one by one.
         policies: all of them together: whatever any of them shows.
         known: Shape (X, C): the contexts that each candidate has lists for.
-        sampled: which candidates are the frequencies of another log.
     """
 
     batch: Batch
     members: Sequence[Candidate]
     policies: Candidate
     known: Bools
-    sampled: Sequence[int]
 
     @classmethod
-    def of(
-        cls, batch: Batch, policies: Sequence[Policy], depth: int, sampled: Sequence[int]
-    ) -> View:
-        """Candidates in the numbers of a batch, asked down to a depth; the last are kept."""
-        asked = (*policies, depth)
-        before, last = batch.cache.get("view", ((), None))
-        if isinstance(last, cls) and len(asked) == len(before) and all(map(is_, asked, before)):
-            return replace(last, sampled=sampled)
-        coding = Coding(batch, depth)
-        members = [Candidate(coding, policy) for policy in policies]
-        known = np.stack([member.known for member in members], axis=1)
-        every = members[0] if len(members) == 1 else CandidateSet(members)
-        view = cls(batch, members, every, known, sampled)
-        batch.cache["view"] = asked, view
-        return view
+    def of(cls, batch: Batch, policies: Sequence[Policy], depth: int) -> View:
+        """Candidates in the numbers of a batch, asked down to a depth."""
+        return _view(batch, tuple(policies), depth)
 
     @property
     def count(self) -> int:
         """C."""
         return len(self.members)
+
+
+@kept_latest
+def _view(batch: Batch, policies: tuple[Policy, ...], depth: int) -> View:
+    coding = Coding(batch, depth)
+    members = [Candidate(coding, policy) for policy in policies]
+    known = np.stack([member.known for member in members], axis=1)
+    every = members[0] if len(members) == 1 else CandidateSet(members)
+    return View(batch, members, every, known)
 
 
 class Loose(NamedTuple):
@@ -138,12 +133,12 @@ def influence(
     psi = common[:, batch.row_context]
     if expected is not None:
         psi -= expected[:, line]
-    at: dict[object, Ints] = {}
+    at: dict[RewardCounts, Ints] = {}
     for own, column, counts in zip(psi, gain, rewards, strict=True):
         reward = counts.reward
-        if counts.name not in at:
-            at[counts.name] = slot[line[reward.row], reward.position]
-        earned = sums(reward.row, column[at[counts.name]] * reward.value, len(batch.n))
+        if counts not in at:
+            at[counts] = slot[line[reward.row], reward.position]
+        earned = sums(reward.row, column[at[counts]] * reward.value, len(batch.n))
         np.add(own, earned, out=own)
     return psi
 

@@ -14,10 +14,10 @@ targets, C candidates, E = A · C columns. Columns come first in shapes, so that
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +38,14 @@ from foreclick.batches import (
 from foreclick.batches.arrays import expanded, narrowest, numbered, parted, starts_of, summed
 from foreclick.batches.candidate import begin_alike, matched_prefixes
 from foreclick.batches.encode import Codes
+from foreclick.kept import KeptValues, kept
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel, DisplayedSlots
 from foreclick.question import Target
 
-T = TypeVar("T")
+Unit: TypeAlias = Literal["pair", "context", "prefix", "list"]
+"""What slots are of: an item in a context, or a context, each at its positions; an item with all
+that stands above it; a whole list."""
 
 
 def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
@@ -56,54 +59,75 @@ def group_sums(group: Ints, values: NDArray[Any], count: int) -> Floats:
     return totals.reshape(*values.shape[:-1], count)
 
 
+@kept
 def curves_of(batch: Batch, model: ClickModel, depth: int) -> Floats:
     """Shape (X, depth): p(k | x) of the contexts of a batch."""
-
-    def make() -> Floats:
-        return np.array([model.examined(depth, x) for x in batch.contexts.to_pylist()])
-
-    return batch.cached(("examined", model, depth), make)
+    return np.array([model.examined(depth, x) for x in batch.contexts.to_pylist()])
 
 
 # --- what the log has of slots --------------------------------------------------------------------
 
 
-class RewardCounts(NamedTuple):
+@dataclass(frozen=True)
+class RewardCounts:
     """What is counted in slots: a reward, and the records that could have earned it.
 
     Attributes:
-        name: tells it from others of the same batch.
+        name: the reward, or what whole lists earn by a metric.
+        hazard: whether only records that come as far as a slot could have earned it there.
         reward: the entries that are not 0.
-        at_risk: Shape (R, K): which positions of a row could have earned it; None: all shown.
+        at_risk: Shape (R, K): of a hazard, which positions of a row could have earned it.
     """
 
-    name: object
-    reward: Reward
-    at_risk: Bools | None = None
+    name: str | Metric
+    hazard: bool = False
+    reward: Reward = field(compare=False, kw_only=True)
+    at_risk: Bools | None = field(default=None, compare=False, kw_only=True)
 
 
 def reward_counts(batch: Batch, metric: Metric, *, hazard: bool = False) -> RewardCounts:
-    """What a metric counts: the log's reward, or the first of each row.
-
-    Of a hazard, only records that come as far as a slot could have clicked there.
-    """
+    """What a metric counts: the log's reward, or the first of each row."""
     if metric.shown:
-        return RewardCounts(metric.reward, batch.filled())
+        return RewardCounts(metric.reward, reward=batch.filled())
     if not metric.first:
-        return RewardCounts(metric.reward, batch.rewards[metric.reward])
+        return RewardCounts(metric.reward, reward=batch.rewards[metric.reward])
     risk = batch.at_risk(metric.source) if hazard else None
-    return RewardCounts((metric.reward, hazard), batch.first(metric.source), risk)
+    return RewardCounts(metric.reward, hazard, reward=batch.first(metric.source), at_risk=risk)
 
 
 def row_credit(batch: Batch, metric: Metric) -> Floats:
     """Shape (R,): Σ_k θ_k w_k of each row."""
+    reward = reward_counts(batch, metric).reward
+    theta = padded(metric.theta, batch.depth)
+    return sums(reward.row, theta[reward.position] * reward.value, len(batch.n))
 
-    def make() -> Floats:
-        reward = reward_counts(batch, metric).reward
-        theta = padded(metric.theta, batch.depth)
-        return sums(reward.row, theta[reward.position] * reward.value, len(batch.n))
 
-    return batch.cached(("credit", metric), make)
+class ClusterRecords(NamedTuple):
+    """Records of lines by cluster: one entry for every line that has any in a cluster.
+
+    Attributes:
+        line: Shape (Q,), rising.
+        cluster: Shape (Q,), rising within a line.
+        n: Shape (Q,): records.
+    """
+
+    line: Ints
+    cluster: Ints
+    n: Floats
+
+
+def cluster_records(batch: Batch, line: Ints, kind: Cluster) -> ClusterRecords:
+    """The records of lines, shape (R,) by row, in each cluster of a kind."""
+    count = batch.cluster_count[kind]
+    key = line.astype(np.int64) * count + batch.clusters[kind]
+    keys, n = summed(key, batch.n, (int(line.max(initial=-1)) + 1) * count)
+    return ClusterRecords(*parted(keys, count), n)
+
+
+@kept
+def list_records(batch: Batch, kind: Cluster) -> ClusterRecords:
+    """The records of each list in each cluster of a kind."""
+    return cluster_records(batch, batch.row_list, kind)
 
 
 class Entries(NamedTuple):
@@ -135,6 +159,7 @@ class SlotCounts:
         size: how many slots there are.
         columns: the slots of each position: one for every unit (a pair, a context) that can stand
             there.
+        kept: what is counted in them, see `foreclick.kept`.
     """
 
     batch: Batch
@@ -142,142 +167,127 @@ class SlotCounts:
     slot: Ints
     size: int
     columns: tuple[slice, ...]
-    _kept: dict[object, Any] = field(default_factory=dict)
+    kept: KeptValues = field(default_factory=dict)
 
-    def _keep(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gives, made once."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]  # type: ignore[no-any-return]
+    @cached_property
+    def shown(self) -> Floats:
+        """Shape (size + 1,): how many records show a slot; the last is 0."""
+        line_n = sums(self.line, self.batch.n, len(self.slot))
+        return self.ended(sums(self.slot, np.repeat(line_n, self.slot.shape[1]), self.size + 1))
 
     def n(self, counts: RewardCounts) -> Floats:
-        """Shape (size + 1,): how many records show a slot, or are at risk there; the last is 0."""
+        """Shape (size + 1,): how many records could have earned a reward at a slot."""
+        return self.shown if counts.at_risk is None else _at_risk(self, counts)
 
-        def make() -> Floats:
-            if counts.at_risk is None:
-                line_n = sums(self.line, self.batch.n, len(self.slot))
-                weights = np.repeat(line_n, self.slot.shape[1])
-                return self._ended(sums(self.slot, weights, self.size + 1))
-            weights = self.batch.n[:, None] * counts.at_risk
-            return self._ended(sums(self.slot[self.line], weights, self.size + 1))
-
-        return self._keep(("n", counts.at_risk is None or counts.name), make)
-
-    def earned(self, counts: RewardCounts, power: int = 1) -> Floats:
-        """Shape (size + 1,): the sum of the reward (or its square) of each slot; the last is 0."""
-
-        def make() -> Floats:
-            reward = counts.reward
-            value = self.batch.n[reward.row] * reward.value**power
-            at = self.slot[self.line[reward.row], reward.position]
-            return self._ended(sums(at, value, self.size + 1))
-
-        return self._keep(("earned", counts.name, power), make)
-
-    def _ended(self, values: Floats) -> Floats:
+    def ended(self, values: Floats) -> Floats:
+        """Shape (size + 1,): the same with 0 for no slot."""
         values[self.size] = 0.0
         return values
 
-    def entries(self, kind: Cluster, counts: RewardCounts) -> Entries:
-        """The slots that have records in a cluster, or records at risk."""
-
-        def make() -> Entries:
-            batch, clusters = self.batch, self.batch.cluster_count[kind]
-            line, cluster, n = self.line, batch.clusters[kind], batch.n
-            if counts.at_risk is None:  # rows that differ in clicks alone are one
-                line, cluster, n = self._lines(kind)
-            start = np.zeros(self.size + 1, dtype=np.int32)
-            count = np.zeros(self.size + 1, dtype=np.int32)
-            keys, entry_counts, before = [], [], 0
-            for k, column in enumerate(self.columns):
-                here = n if counts.at_risk is None else n * counts.at_risk[:, k]
-                size = len(range(self.size)[column]) * clusters
-                key, total = summed(self._units(k)[line] * clusters + cluster, here, size)
-                unit, of = parted(key, clusters)
-                count[column] = own = np.bincount(unit, minlength=len(count[column]))
-                start[column] = before + np.cumsum(own) - own
-                before += len(key)
-                keys.append(key)
-                entry_counts.append((of.astype(np.int16), total))
-            each, records = (np.concatenate(parts) for parts in zip(*entry_counts, strict=True))
-            return Entries(start, count, keys, each, records)
-
-        return self._keep(("entries", kind, counts.at_risk is None or counts.name), make)
-
-    def _units(self, k: int) -> Ints:
+    def units(self, k: int) -> Ints:
         """Shape (lines,): which of the units each line has at a position; one beyond, for none."""
         column = self.columns[k]
         units, step = len(range(self.size)[column]), column.step or 1
         unit = (self.slot[:, k].astype(np.int64) - column.start + step - 1) // step
         return np.asarray(np.minimum(unit, units))
 
-    def entry_earned(self, kind: Cluster, counts: RewardCounts) -> Floats:
-        """Shape (E,): the sum of the reward of each entry."""
 
-        def make() -> Floats:
-            entries, reward, batch = self.entries(kind, counts), counts.reward, self.batch
-            order = np.argsort(reward.position.astype(np.int16), kind="stable")
-            ends = np.cumsum(np.bincount(reward.position, minlength=len(entries.key)))
-            row = reward.row[order]
-            line, cluster = self.line[row], batch.clusters[kind][row]
-            value, clusters = batch.n[row] * reward.value[order], batch.cluster_count[kind]
-            parts = []
-            for k, (key, end) in enumerate(zip(entries.key, ends.tolist(), strict=True)):
-                some = slice(ends[k - 1] if k else 0, end)
-                own = self._units(k)[line[some]] * clusters + cluster[some]
-                parts.append(sums(np.searchsorted(key, own), value[some], len(key)))
-            return np.concatenate(parts)
-
-        return self._keep(("entry earned", kind, counts.name), make)
-
-    def _lines(self, kind: Cluster) -> tuple[Ints, Ints, Floats]:
-        """Line, cluster and records of the lines that have records in a cluster."""
-
-        def make() -> tuple[Ints, Ints, Floats]:
-            batch, count = self.batch, self.batch.cluster_count[kind]
-            key = self.line.astype(np.int64) * count + batch.clusters[kind]
-            keys, n = summed(key, batch.n, len(self.slot) * count)
-            return (*parted(keys, count), n)
-
-        if self.line is self.batch.row_list:  # most slots are of lists, and share their lines
-            return self.batch.cached(("lines", kind), make)
-        return self._keep(("lines", kind), make)
+@kept
+def _at_risk(slots: SlotCounts, counts: RewardCounts) -> Floats:
+    """Shape (size + 1,): how many records are at risk at a slot; the last is 0."""
+    weights = slots.batch.n[:, None] * np.asarray(counts.at_risk)
+    return slots.ended(sums(slots.slot[slots.line], weights, slots.size + 1))
 
 
-def log_slots(batch: Batch, unit: str, depth: int = 0) -> SlotCounts:
+@kept
+def earned_in(slots: SlotCounts, counts: RewardCounts, power: int = 1) -> Floats:
+    """Shape (size + 1,): the sum of the reward (or its square) of each slot; the last is 0."""
+    reward = counts.reward
+    value = slots.batch.n[reward.row] * reward.value**power
+    at = slots.slot[slots.line[reward.row], reward.position]
+    return slots.ended(sums(at, value, slots.size + 1))
+
+
+def slot_entries(slots: SlotCounts, kind: Cluster, counts: RewardCounts) -> Entries:
+    """The slots that have records in a cluster, or records at risk."""
+    return _slot_entries(slots, kind, None if counts.at_risk is None else counts)
+
+
+@kept
+def _slot_entries(slots: SlotCounts, kind: Cluster, risk: RewardCounts | None) -> Entries:
+    """The same, whatever is counted, unless only some records are at risk."""
+    batch, clusters = slots.batch, slots.batch.cluster_count[kind]
+    line, cluster, n = slots.line, batch.clusters[kind], batch.n
+    if risk is None:  # rows that differ in clicks alone are one
+        own = line is batch.row_list  # most slots are of lists, and share their records
+        line, cluster, n = list_records(batch, kind) if own else cluster_records(batch, line, kind)
+    start = np.zeros(slots.size + 1, dtype=np.int32)
+    count = np.zeros(slots.size + 1, dtype=np.int32)
+    keys, entry_counts, before = [], [], 0
+    for k, column in enumerate(slots.columns):
+        here = n if risk is None else n * np.asarray(risk.at_risk)[:, k]
+        size = len(range(slots.size)[column]) * clusters
+        key, total = summed(slots.units(k)[line] * clusters + cluster, here, size)
+        unit, of = parted(key, clusters)
+        count[column] = own_count = np.bincount(unit, minlength=len(count[column]))
+        start[column] = before + np.cumsum(own_count) - own_count
+        before += len(key)
+        keys.append(key)
+        entry_counts.append((of.astype(np.int16), total))
+    each, records = (np.concatenate(parts) for parts in zip(*entry_counts, strict=True))
+    return Entries(start, count, keys, each, records)
+
+
+@kept
+def entry_earned(slots: SlotCounts, kind: Cluster, counts: RewardCounts) -> Floats:
+    """Shape (E,): the sum of the reward of each of `slot_entries`."""
+    entries, reward, batch = slot_entries(slots, kind, counts), counts.reward, slots.batch
+    order = np.argsort(reward.position.astype(np.int16), kind="stable")
+    ends = np.cumsum(np.bincount(reward.position, minlength=len(entries.key)))
+    row = reward.row[order]
+    line, cluster = slots.line[row], batch.clusters[kind][row]
+    value, clusters = batch.n[row] * reward.value[order], batch.cluster_count[kind]
+    parts = []
+    for k, (key, end) in enumerate(zip(entries.key, ends.tolist(), strict=True)):
+        some = slice(ends[k - 1] if k else 0, end)
+        own = slots.units(k)[line[some]] * clusters + cluster[some]
+        parts.append(sums(np.searchsorted(key, own), value[some], len(key)))
+    return np.concatenate(parts)
+
+
+def log_slots(batch: Batch, unit: Unit, depth: int = 0) -> SlotCounts:
     """The slots of a batch by unit, kept with it.
 
     Args:
         batch: the log's records.
-        unit: "pair" or "context", each at its positions; "prefix", an item with all that stands
-            above it; "list", a whole list.
-        depth: the position down to which lists are told apart.
+        unit: see `Unit`.
+        depth: the position down to which whole lists are told apart.
     """
+    return _log_slots(batch, unit, min(depth, batch.depth))
 
-    def make() -> SlotCounts:
-        k, shown = batch.depth, batch.lists != EMPTY
-        if unit == "list":
-            at = batch.prefix[:, depth - 1 : depth].astype(np.int64)
-            size = int(at[-1, 0]) + 1 if len(at) else 0
-            return SlotCounts(batch, batch.row_list, at, size, (slice(0, size),))
-        if unit == "prefix":
-            counts = batch.prefix[-1] + 1 if len(shown) else np.zeros(k, dtype=int)
-            end = np.cumsum(counts)
-            first, size = end - counts, int(counts.sum())
-            at = np.where(shown, batch.prefix + first, size)
-            columns = tuple(map(slice, first.tolist(), end.tolist()))
-            return SlotCounts(batch, batch.row_list, at, size, columns)
-        if unit == "pair":
-            size, slot = batch.pair_count * k, batch.slot
-        else:
-            size = batch.context_count * k
-            kind = narrowest(size)
-            first, position = batch.list_context * kind(k), np.arange(k).astype(kind)[:, None]
-            slot = np.where(shown.T, first + position, kind(size)).T
-        return SlotCounts(batch, batch.row_list, slot, size, side_by_side(size, k))
 
-    depth = min(depth, batch.depth)
-    return batch.cached(("slots", unit, depth), make)
+@kept
+def _log_slots(batch: Batch, unit: Unit, depth: int) -> SlotCounts:
+    k, shown = batch.depth, batch.lists != EMPTY
+    if unit == "list":
+        at = batch.prefix[:, depth - 1 : depth].astype(np.int64)
+        size = int(at[-1, 0]) + 1 if len(at) else 0
+        return SlotCounts(batch, batch.row_list, at, size, (slice(0, size),))
+    if unit == "prefix":
+        counts = batch.prefix[-1] + 1 if len(shown) else np.zeros(k, dtype=int)
+        end = np.cumsum(counts)
+        first, size = end - counts, int(counts.sum())
+        at = np.where(shown, batch.prefix + first, size)
+        columns = tuple(map(slice, first.tolist(), end.tolist()))
+        return SlotCounts(batch, batch.row_list, at, size, columns)
+    if unit == "pair":
+        size, slot = batch.pair_count * k, batch.slot
+    else:
+        size = batch.context_count * k
+        kind = narrowest(size)
+        first, position = batch.list_context * kind(k), np.arange(k).astype(kind)[:, None]
+        slot = np.where(shown.T, first + position, kind(size)).T
+    return SlotCounts(batch, batch.row_list, slot, size, side_by_side(size, k))
 
 
 def side_by_side(size: int, depth: int) -> tuple[slice, ...]:
@@ -355,7 +365,7 @@ class Cells:
         worth = row_credit(self.batch, target.metric)
         row = np.flatnonzero(worth)
         at = np.zeros(len(row), dtype=np.int64)
-        return RewardCounts(target.metric, Reward(row, at, worth[row]))
+        return RewardCounts(target.metric, reward=Reward(row, at, worth[row]))
 
     def theta(self, target: Target) -> Floats:
         """Shape (J,): θ of each atom; what a whole list is worth already has it."""
@@ -568,7 +578,7 @@ def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bool
     """
     counts, clusters = cells.counts, cells.batch.cluster_count[kind]
     which = cells.reward_counts(targets[0])
-    entries = counts.entries(kind, which)
+    entries = slot_entries(counts, kind, which)
     atoms = np.flatnonzero(shown[cells.cell])
     slot = cells.slot[atoms]
     count = entries.held[slot]
@@ -585,7 +595,7 @@ def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bool
         return values if group is None else sums(group, values, len(cell))
 
     earned = [
-        by_entry(counts.entry_earned(kind, cells.reward_counts(target)), cells.theta(target))
+        by_entry(entry_earned(counts, kind, cells.reward_counts(target)), cells.theta(target))
         for target in targets
     ]
     exposed = [by_entry(entries.n, cells.exposure(target)) for target in targets]

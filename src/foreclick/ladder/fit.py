@@ -113,9 +113,9 @@ def fit_priors(
     batches = batches_of(tally)
     views, dropped = [], False
     for batch in batches:
-        view = View.of(batch, policies, depth, ())
+        view = View.of(batch, policies, depth)
         if drop and not view.known.all():
-            view = View.of(known_part(batch, view.known), policies, depth, ())
+            view = View.of(known_part(batch, view.known), policies, depth)
             dropped = True
         views.append(view)
     words = [candidate_words(view) for view in views]

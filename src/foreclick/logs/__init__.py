@@ -21,6 +21,7 @@ from foreclick.engines import (
     unchanged,
 )
 from foreclick.errors import EngineError, InvalidLogError, SourceError
+from foreclick.kept import KeptValues
 from foreclick.logs.roles import (
     BUCKET,
     CONTEXT,
@@ -68,7 +69,7 @@ class Log:
         notes: what the reader of an answer should know of how the log was read.
         ledger: what the log was made of, if that was a table of events (`from_events`).
         called: what the tables of events call the context and the items; a candidate may too.
-        cache: what was computed of the log and is needed again, such as its tally.
+        kept: what was computed of the log and is needed again, such as its tally.
     """
 
     shape: Shape
@@ -81,7 +82,7 @@ class Log:
     notes: tuple[str, ...] = field(default=(), compare=False)
     ledger: Any = field(default=None, compare=False)
     called: dict[str, str | None] = field(default_factory=dict, compare=False)
-    cache: dict[str, Any] = field(default_factory=dict, compare=False, init=False)
+    kept: KeptValues = field(default_factory=dict, compare=False, init=False)
 
     def __reduce__(self) -> str:
         """A log stays in its engine."""

@@ -415,7 +415,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     target = Target(ladder.model, metric, math.inf, ladder)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0
     for batch in batches:
-        view = View.of(batch, [candidate], depth, ())
+        view = View.of(batch, [candidate], depth)
         new = view.members[0]
         coding = new.coding
         credit = score_prior(view, [target], fit, rows=False).value[0]

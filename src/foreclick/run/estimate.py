@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import TypeVar
 
 import numpy as np
@@ -35,6 +35,7 @@ from foreclick.estimation.sums import (
     RecordSums,
     added,
 )
+from foreclick.kept import kept_latest
 from foreclick.ladder.coefficients import Prior
 from foreclick.ladder.fit import fit_ladders, known_part
 from foreclick.ladder.score import prior_worth, score_prior
@@ -118,20 +119,16 @@ class BatchWork:
         size = max(BLOCK // columns, batch.depth)
         if batch.lists.size <= size:
             return do(self._block(batch))
-        blocks = (
-            batch.cached(("between", ends), partial(batch.between, *ends))
-            for ends in batch.portions(size)
-        )
-        return reduce(added, (do(self._block(block)) for block in blocks))
+        return reduce(added, (do(self._block(block)) for block in _blocks(batch, size)))
 
     def _block(self, whole: Batch) -> _Block:
         q = self.question
-        view = View.of(whole, q.candidates, policy_depth(q, self.shape), self.sampled)
+        view = View.of(whole, q.candidates, policy_depth(q, self.shape))
         known, drops = view.known, q.missing == "drop" and not view.known.all()
         if drops:
             batch = known_part(whole, known)
             known = np.repeat(np.asarray(known.all(axis=1))[:, None], view.count, axis=1)
-            view = View.of(batch, q.candidates, view.policies.depth, self.sampled)
+            view = View.of(batch, q.candidates, view.policies.depth)
         produced = np.zeros_like(known.T) if drops else ~known.T
         return _Block(whole, view, known, produced, BatchParts(self.strata, view.batch))
 
@@ -170,9 +167,7 @@ class BatchWork:
 
     def _all_records(self, block: _Block) -> RecordSums:
         """The records that count: the same whatever candidates are asked about."""
-        q, batch = self.question, block.batch
-        make = partial(record_sums, block.parts, q, batch.n)
-        return make() if block.parts.split else batch.cached(("records", q.parts, *q.curved), make)
+        return record_sums(block.parts, self.question, block.batch.n)
 
     def _absent_records(self, block: _Block, known: Bools) -> RecordSums | None:
         """The records of contexts that a candidate has no list for."""
@@ -187,7 +182,7 @@ class BatchWork:
         strange = view.members[c].strange_items
         if strange is not None and policy.longest > view.policies.depth:
             depth = int(min(policy.longest, _DEEPEST))
-            strange = View.of(block.whole, [policy], depth, ()).members[0].strange_items
+            strange = View.of(block.whole, [policy], depth).members[0].strange_items
         if strange is None:
             return ItemNames()
         return ItemNames(frozenset(block.whole.items.to_pylist()), frozenset(strange))
@@ -313,7 +308,7 @@ class BatchWork:
         elif scored.psi is not None:
             influence = parts.over_kinds(clusters, scored.psi * block.batch.n)
         shared = scored.shared if clusters else {}
-        sampled = block.view.sampled if clusters else ()
+        sampled = self.sampled if clusters else ()
         return GroupSums(
             value=value,
             coverage=scored.coverage.over_contexts(parts),
@@ -339,12 +334,8 @@ class BatchWork:
         return parts.over_kinds(clusters, unshared * n)
 
     def _production(self, block: _Block, psi: Floats) -> tuple[Floats, ...]:
-        """By kind of clusters, production's influence: the same whoever the candidates are."""
-        q, make = self.question, partial(block.parts.over_kinds, self.question.clusters)
-        if block.parts.split or not q.clusters:
-            return make(psi * block.batch.n)
-        key = "production", q.clusters, q.parts
-        return block.batch.cached(key, lambda: make(psi * block.batch.n))
+        """By kind of clusters, production's influence."""
+        return block.parts.over_kinds(self.question.clusters, psi * block.batch.n)
 
     def _products(self, block: _Block, psi: Floats) -> Floats:
         """Shape (S, ·, ·): products of the influence of independent records."""
@@ -352,6 +343,12 @@ class BatchWork:
         if block.parts.split:
             return block.parts.over_rows(weighted[:, None] * psi)
         return np.asarray(weighted @ psi.T)[None]
+
+
+@kept_latest
+def _blocks(batch: Batch, slots: int) -> tuple[Batch, ...]:
+    """The contexts of a batch, some with about so many positions of lists after others."""
+    return tuple(batch.between(*ends) for ends in batch.portions(slots))
 
 
 def _absent(batch: Batch, known: Bools) -> Absent:
@@ -520,7 +517,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
     (targets,), (ladder,) = question.groups, fit_ladders(tally, question)
     parts = []
     for batch in batches_of(tally):
-        view = View.of(batch, question.candidates, policy_depth(question, tally.shape), ())
+        view = View.of(batch, question.candidates, policy_depth(question, tally.shape))
         if ladder is not None:
             value = score_prior(view, targets, ladder, rows=False).value
         else:

@@ -47,6 +47,7 @@ from foreclick.estimation.slots import (
     Cells,
     cell_entries,
     cells_of,
+    earned_in,
     group_sums,
     list_atoms,
     row_credit,
@@ -420,7 +421,8 @@ def _weighted(cut: Cut, targets: list[Target]) -> Floats:
     cells = cells_of(everything, targets)
     earning = np.zeros(cells.size, dtype=np.bool_)  # other cells predict nothing
     for target in targets:
-        earning[cells.cell[cells.counts.earned(cells.reward_counts(target))[cells.slot] > 0]] = True
+        earned = earned_in(cells.counts, cells.reward_counts(target))[cells.slot]
+        earning[cells.cell[earned > 0]] = True
     entries = cell_entries(cells, "period", targets, earning)
     cell = entries.cell
     training = [

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,7 +31,7 @@ from foreclick.engines import (
 from foreclick.engines.files import ScratchFile, changed, fetched, given_twice, is_remote, states
 from foreclick.engines.kinds import called, loose
 from foreclick.errors import ForeclickError, SourceError, TallyError
-from foreclick.kept import KeptValues
+from foreclick.kept import KeptValues, kept
 from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
 from foreclick.logs.validate import any_of
 from foreclick.options import checked
@@ -49,7 +49,6 @@ SORT_ROWS = 2_000_000
 """A tally of at most so many rows is sorted in memory, a larger one in a file."""
 
 _MANY = 1_000  # periods, of which a tally does not keep a list
-_TALLY, _HOME, _SORTED = "tally", "home", "sorted"
 _TOGETHER = ("dropped", "dropped_rows", "decayed", "names", "notes")  # of several, see `together`
 
 
@@ -166,15 +165,16 @@ class Tally:
             self._refuse_changed()
             yield from ordered.combine_chunks().to_batches(max_chunksize=rows)
         else:
-            # In a file, made once: DuckDB makes no other query while one is read.
-            key = (_SORTED, id(self.stored))  # what is kept holds the table, so its id is its own
-            if key not in self.cache:
-                scratch = ScratchFile("sorted.parquet")
-                self._write(scratch.path, {}, quick=True)
-                self.engine.release()  # from here on, the file is read
-                self._refuse_changed()
-                self.cache[key] = self.stored, scratch
-            yield from read_sorted(self.cache[key][1].path, schema, rows)
+            yield from read_sorted(self._sorted.path, schema, rows)
+
+    @cached_property
+    def _sorted(self) -> ScratchFile:
+        """The compact rows in order, in a file: DuckDB makes no other query while one is read."""
+        scratch = ScratchFile("sorted.parquet")
+        self._write(scratch.path, {}, quick=True)
+        self.engine.release()  # from here on, the file is read
+        self._refuse_changed()
+        return scratch
 
     def _refuse_changed(self) -> None:
         """Refuse rows of files that have changed meanwhile: passes would not be of the same log."""
@@ -187,6 +187,12 @@ class Tally:
         Other engines sort text by the rules of a language, or NULLs in another place.
         """
         return bring(self.stored, default_engine()) if self.stored.engine.far else self.stored
+
+    @cached_property
+    def copied(self) -> Tally:
+        """The same with its rows copied to this process."""
+        here = bring(self.stored, default_engine())
+        return self.with_rows(here, source=self.engine.name, original=self.stored)
 
     def with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
         """This tally with other compact rows of the same shape."""
@@ -375,17 +381,21 @@ def tally(log: LogLike) -> Tally:
     if not isinstance(log, Log):
         log = read_log(log)
     # Every question to a log is put to one tally, so that what was learnt is known to the next.
-    if _TALLY not in log.cache:
-        log.cache[_TALLY] = Tally(
-            log.shape,
-            log.stored,
-            log.dropped,
-            log.dropped_rows,
-            source=None if log.source == log.engine else log.source.name,
-            names=log.roles.single() | log.called,
-            notes=log.notes,
-        )
-    return cast("Tally", log.cache[_TALLY])
+    return _tally_of(log)
+
+
+@kept
+def _tally_of(log: Log) -> Tally:
+    """The tally of a log that was read."""
+    return Tally(
+        log.shape,
+        log.stored,
+        log.dropped,
+        log.dropped_rows,
+        source=None if log.source == log.engine else log.source.name,
+        names=log.roles.single() | log.called,
+        notes=log.notes,
+    )
 
 
 HOME_ROWS = 30_000_000
@@ -404,11 +414,7 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
         rows = number_of(local.row_count(), "row")
         return local, [*notes, f"The {rows} of the tally stayed in {there}, where it was made."]
     if local.engine.far:
-        key = (_HOME, id(local.stored))  # what is kept holds the table, so its id stays its own
-        if key not in local.cache:
-            here = bring(local.stored, default_engine())
-            local.cache[key] = local.with_rows(here, source=there, original=local.stored)
-        local = local.cache[key]
+        local = local.copied
     if local.source:
         rows = number_of(local.row_count(), "row")
         notes.append(f"The log was tallied in {local.source}; the {rows} of its tally were copied.")

@@ -11,7 +11,7 @@ from foreclick.batches import Bools, Cluster, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered
 from foreclick.estimation.covariance import ENOUGH_PERIODS
 from foreclick.estimation.parts import BatchParts, cluster_kinds
-from foreclick.estimation.slots import CellEntries, cell_entries, group_sums
+from foreclick.estimation.slots import CellEntries, cell_entries, earned_in, group_sums
 from foreclick.estimation.sums import HiddenByClusters, HiddenSums, Products
 from foreclick.question import Clusters
 from foreclick.weighting.weighted import WeighedCells
@@ -60,7 +60,8 @@ def hidden_sums(
     rewards = [cells.reward_counts(target) for target in w.targets]
     shown = counts.n(rewards[0])[cells.slot]
     earned, squares = (
-        np.stack([counts.earned(each, power)[cells.slot] for each in rewards]) for power in (1, 2)
+        np.stack([earned_in(counts, each, power)[cells.slot] for each in rewards])
+        for power in (1, 2)
     )
     q = cells.by_cell(squares * w.theta**2)
     x = cells.by_cell(earned * w.theta * w.exposure)

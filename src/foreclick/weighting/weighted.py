@@ -34,8 +34,10 @@ from foreclick.estimation.slots import (
     Cells,
     SlotCounts,
     cells_of,
+    earned_in,
     group_sums,
     list_atoms,
+    list_records,
     other_mass,
     side_by_side,
 )
@@ -148,7 +150,7 @@ def _logged(cells: Cells, targets: list[Target], exposure: Floats, wanted: Float
     theta = np.stack([cells.theta(target) for target in targets])
     counts = [cells.reward_counts(target) for target in targets]
     shown = cells.counts.n(counts[0])[cells.slot]
-    earned = np.stack([cells.counts.earned(each)[cells.slot] for each in counts])
+    earned = np.stack([earned_in(cells.counts, each)[cells.slot] for each in counts])
     records = cells.batch.context_n[cells.context]
     exposed = cells.by_cell(shown * exposure)
     return WeighedCells(
@@ -395,15 +397,12 @@ def _counted(w: WeighedCells, found: Coverage[Floats], possible: Bools) -> Cover
 
 
 def records_by_cluster(batch: Batch, kind: Cluster) -> csr_array[np.float64]:
-    """Shape (T, X): the records of each context in each cluster, kept with the batch."""
+    """Shape (T, X): the records of each context in each cluster."""
+    from scipy import sparse  # noqa: PLC0415 - slow to import
 
-    def make() -> csr_array[np.float64]:
-        from scipy import sparse  # noqa: PLC0415 - slow to import
-
-        shape = batch.cluster_count[kind], batch.context_count
-        return sparse.csr_array((batch.n, (batch.clusters[kind], batch.row_context)), shape=shape)
-
-    return batch.cached(("records by cluster", kind), make)
+    line, cluster, n = list_records(batch, kind)
+    shape = batch.cluster_count[kind], batch.context_count
+    return sparse.csr_array((n, (cluster, batch.list_context[line])), shape=shape)
 
 
 def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) -> Floats:
@@ -494,7 +493,7 @@ def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
         worth: Shape (A, M): what each of the candidates' lists is worth.
     """
     member, lists, batch = view.members[c], view.policies.lists, view.batch
-    assert isinstance(member.policy, Observed)  # noqa: S101 - see `View.sampled`
+    assert isinstance(member.policy, Observed)  # noqa: S101 - see `BatchWork.sampled`
     sizes = member.policy.records(member.coding.view)
     mass, count, nn = view.policies.list_mass[c], batch.context_count, batch.context_n**2
     mean = group_sums(lists.context, mass * worth, count)
