@@ -14,10 +14,11 @@ import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
 from foreclick.estimators import Top
-from foreclick.ladder.behaviour import Stopping
-from foreclick.ladder.coefficients import Prior, Theta
+from foreclick.ladder.behaviour import Reading, Stopping
+from foreclick.ladder.coefficients import RateParameters
 from foreclick.ladder.features import Alike
-from foreclick.ladder.fit import fit_priors, known_part, production_prior
+from foreclick.ladder.fit import fit_candidates, known_part, production_fit
+from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.score import prior_worth, score_prior
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -44,28 +45,31 @@ THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
 
 def given_fit(
     tally: fc.Tally, top: Top, stopping: float, policies: list[fc.Policy], alike: Alike
-) -> Prior:
+) -> CandidateFit:
     """A ladder of which everything is given that is learnt otherwise."""
     ladder = fc.Ladder(top, P, stopping=stopping)
-    fit = fit_priors(tally, ladder, ["clicks"], policies, DEEPEST, drop=True)["clicks"]
-    depth = len(fit.theta.p)
-    before = Theta(np.array([-1.0, 0.3, 0.2, -0.1]), np.array(P[:depth]), 2.0, 5.0)
+    fit = fit_candidates(tally, ladder, ["clicks"], policies, DEEPEST, drop=True)["clicks"]
+    p = np.array(P[: len(fit.parameters.p)])
+    before = RateParameters(np.array([-1.0, 0.3, 0.2, -0.1]), p, 2.0, 5.0)
+    stops = Stopping(1 - stopping, 2.0, 1.5, 1.3) if stopping else None
+    reading = Reading("clicks", fit.log.spec.unit, stops, (before,))
+    spec = replace(fit.log.spec, unit=1.0)
     return replace(
         fit,
-        theta=Theta(np.array(BETA), np.array(P[:depth]), 3.0, 8.0),
-        base=replace(fit, theta=before, base=None, stopping=None),
-        strengths=STRENGTHS[top],
-        stopping=Stopping(1 - stopping, 2.0, 1.5, 1.3) if stopping else None,
-        alike=(alike,),
-        bare=(np.array(BARE),),
-        unit=1.0,
+        log=replace(fit.log, spec=spec, strengths=STRENGTHS[top], reading=reading),
+        solution=replace(fit.solution, parameters=RateParameters(np.array(BETA), p, 3.0, 8.0)),
+        overlaps=(alike,),
+        candidate_only=(fit.candidate_only[0]._replace(coefficients=np.array(BARE)),),
     )
 
 
-def values_of(tally: fc.Tally, fit: Prior, policy: fc.Policy, metric: str) -> tuple[float, float]:
+def values_of(
+    tally: fc.Tally, fit: CandidateFit, policy: fc.Policy, metric: str
+) -> tuple[float, float]:
     """What a candidate is worth, by columns and by its lists."""
     total = records = lists = 0.0
-    ask = Target(fit.ladder.model, Metric(metric), math.inf, fit.ladder)
+    ladder = fit.log.spec.ladder
+    ask = Target(ladder.model, Metric(metric), math.inf, ladder)
     for whole in batches_of(tally):
         view = View.of(whole, [policy], DEEPEST)
         batch = known_part(whole, view.known)
@@ -118,9 +122,10 @@ def test_a_backtest_is_a_loop_over_periods(top: Top, stopping: float, *, forward
     tally = fc.tally(fc.read_log(log_table(records, day=days), period="day"))
     ladder = fc.Ladder(top, P, stopping=stopping)
     batches = batches_of(tally)
-    fit = production_prior(batches, ladder, "clicks")
-    fit = replace(fit, strengths=STRENGTHS[top], theta=replace(fit.theta, a=3.0, t=8.0))
-    batches.cache["prior", ladder, "clicks"] = fit
+    fit = production_fit(batches, ladder, "clicks")
+    given = replace(fit.parameters, a=3.0, t=8.0)
+    fit = replace(fit, strengths=STRENGTHS[top], parameters=given)
+    batches.cache["production fit", ladder, "clicks"] = fit
     found = fc.backtest(tally, estimators=[ladder], metrics="clicks@2", forward=forward)
     truth = oracle.Truth.of(fit)
     errors = []

@@ -12,10 +12,11 @@ import pytest
 import foreclick as fc
 from foreclick.batches import Reward, batches_of
 from foreclick.estimation.columns import View
-from foreclick.ladder.behaviour import Stopping
-from foreclick.ladder.coefficients import Prior, solved
+from foreclick.ladder.behaviour import Reading, Stopping
+from foreclick.ladder.coefficients import solved
 from foreclick.ladder.features import alike, below
-from foreclick.ladder.fit import fit_priors, production_prior
+from foreclick.ladder.fit import fit_candidates, production_fit
+from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.rungs import candidate_words, pairs_of
 from foreclick.ladder.score import score_prior
 from foreclick.metrics import Metric
@@ -38,14 +39,16 @@ def ranking(found: Any, name: str) -> fc.Ranking:  # noqa: ANN401
 
 def test_a_given_stopping_is_allowed_for_as_a_learnt_one_is():
     _, tally = drawn(replace(shop.REGIMES["dbn"], records=20_000, queries=60, positions=6), 3)
-    learnt = production_prior(batches_of(tally), fc.Ladder(), "clicks")
+    learnt = production_fit(batches_of(tally), fc.Ladder(), "clicks")
     assert learnt.stopping is not None
     assert learnt.stopping.alike
     assert learnt.stopping.mean == pytest.approx(0.5, abs=0.1)
-    given = production_prior(batches_of(tally), fc.Ladder(stopping=learnt.stopping.mean), "clicks")
-    np.testing.assert_allclose(given.theta.beta, learnt.theta.beta, rtol=1e-6)
-    np.testing.assert_allclose(given.theta.p, learnt.theta.p, rtol=1e-6)
-    assert (given.theta.a, given.theta.t) == pytest.approx((learnt.theta.a, learnt.theta.t))
+    given = production_fit(batches_of(tally), fc.Ladder(stopping=learnt.stopping.mean), "clicks")
+    np.testing.assert_allclose(given.parameters.beta, learnt.parameters.beta, rtol=1e-6)
+    np.testing.assert_allclose(given.parameters.p, learnt.parameters.p, rtol=1e-6)
+    for name in ("a", "t"):
+        right = pytest.approx(getattr(learnt.parameters, name))
+        assert getattr(given.parameters, name) == right
     assert given.strengths == pytest.approx(learnt.strengths)
 
 
@@ -55,19 +58,17 @@ def test_a_given_stopping_is_allowed_for_as_a_learnt_one_is():
 class Again:
     """The fit to a batch, with strengths, κ and upper rungs as they are given."""
 
-    def __init__(self, base: Prior, policies: list[fc.Ranking]) -> None:
+    def __init__(self, base: CandidateFit, policies: list[fc.Ranking]) -> None:
         self.base, self.policies = base, policies
         self.asks = [Target(fc.Ladder().model, Metric(m), math.inf, fc.Ladder()) for m in METRICS]
 
-    def fitted(self, batch: Any, start: Prior) -> tuple[Prior, View]:  # noqa: ANN401
+    def fitted(self, batch: Any, start: CandidateFit) -> tuple[CandidateFit, View]:  # noqa: ANN401
         view = View.of(batch, self.policies, 5)
         fit = start
         for _ in range(4):  # what upper rungs pass on depends on the examination
-            taken = fit.taken(batch, view.known)
-            part = pairs_of(batch, candidate_words(view), fit, taken)
-            theta, jacobian, known, _ = solved([part], fit.theta, given=False)
-            inverse = np.asarray(np.linalg.inv(jacobian), dtype=np.float64)
-            fit = replace(fit, theta=theta, inverse=inverse, known=known)
+            taken, at = fit.log.spec.sample.of(batch, view.known), fit.parameters
+            part = pairs_of(batch, candidate_words(view), fit.log, at.p, taken)
+            fit = replace(fit, solution=solved([part], at, given=False))
         return fit, view
 
 
@@ -83,10 +84,13 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
     """Half a percent of a click more, and everything solved again."""
     found, tally = drawn(replace(SMALL, users=users), 3)
     policies = [ranking(found, name) for name in ("better", "worse")]
-    base = fit_priors(tally, fc.Ladder(stopping=0.0), ["clicks"], policies, 5, drop=False)["clicks"]
+    base = fit_candidates(tally, fc.Ladder(stopping=0.0), ["clicks"], policies, 5, drop=False)[
+        "clicks"
+    ]
     stops = Stopping(1 - stopping) if stopping else None
-    production = production_prior(batches_of(tally), fc.Ladder(stopping=0.0), "clicks")
-    base = replace(base, strengths=strengths, stopping=stops, base=production)
+    production = production_fit(batches_of(tally), fc.Ladder(stopping=0.0), "clicks")
+    reading = Reading("clicks", base.log.spec.unit, stops, (production.parameters,))
+    base = replace(base, log=replace(base.log, strengths=strengths, reading=reading))
     (batch,) = batches_of(tally)
     again = Again(base, policies)
     fit, view = again.fitted(batch, base)
@@ -154,8 +158,8 @@ def test_it_is_near_the_truth_in_a_shop(feedback: float):
             assert row["lift"] == pytest.approx(truth, abs=0.035)
             assert row["lift_low"] - 0.005 <= truth <= row["lift_high"] + 0.005
             assert row["verdict"] in ("cannot tell", "better" if truth > 0 else "worse")
-    fit = production_prior(batches_of(tally), fc.Ladder(), "clicks")
-    assert (fit.reacting > 3) == (feedback > 0)
+    fit = production_fit(batches_of(tally), fc.Ladder(), "clicks")
+    assert (fit.feedback_z > 3) == (feedback > 0)
 
 
 def test_a_candidate_that_has_seen_the_clicks_is_found_out():
@@ -197,9 +201,9 @@ def test_clicks_before_the_training_ended_still_speak_of_an_item():
 
 def test_readers_stop_if_clicks_below_first_results_say_so():
     _, tally = drawn(replace(SMALL, users="dbn"), 3)
-    assert production_prior(batches_of(tally), fc.Ladder(), "clicks").stopping
+    assert production_fit(batches_of(tally), fc.Ladder(), "clicks").stopping
     _, tally = drawn(replace(SMALL, taste=0.5, feedback=1.0), 3)
-    assert production_prior(batches_of(tally), fc.Ladder(), "clicks").stopping is None
+    assert production_fit(batches_of(tally), fc.Ladder(), "clicks").stopping is None
 
 
 @pytest.mark.parametrize("stopping", [0.0, 0.6])
@@ -218,7 +222,7 @@ def test_few_records_of_many_contexts_say_whether_readers_stop(stopping: float):
         log = {"context": query, "items": order.tolist(), "clicks": clicks.astype(int).tolist()}
         log |= {"day": rng.integers(0, 8, size)}
         tally = fc.tally(fc.read_log(log, period="day"))
-        found.append(production_prior(batches_of(tally), fc.Ladder(), "clicks").stopping)
+        found.append(production_fit(batches_of(tally), fc.Ladder(), "clicks").stopping)
     if stopping:
         means = [each.mean for each in found if each is not None]
         assert len(means) == len(found)

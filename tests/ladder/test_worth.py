@@ -15,8 +15,8 @@ from foreclick.estimation.columns import View
 from foreclick.ladder import click_value as worth
 from foreclick.ladder import shrinkage
 from foreclick.ladder import slot_values as on_batch
-from foreclick.ladder.coefficients import Theta
-from foreclick.ladder.fit import earned_by_clicks, fit_priors
+from foreclick.ladder.coefficients import RateParameters
+from foreclick.ladder.fit import earned_by_clicks, fit_candidates
 from foreclick.ladder.rungs import examined
 from foreclick.ladder.score import score_prior
 from foreclick.ladder.slot_values import with_worth
@@ -80,14 +80,15 @@ def test_it_is_what_loops_over_the_formulas_give(
     table = log_table(case.records, paid=[list(each) for each in earned])
     tally = fc.tally(fc.read_log(table, rewards={"paid": "paid"}))
     ladder = fc.Ladder("ip" if strengths == (2.0,) else "list", P, stopping=0.0)
-    fit = fit_priors(tally, ladder, ["paid"], [lists], 6, drop=True)["paid"]
-    found = fit.worth
+    fit = fit_candidates(tally, ladder, ["paid"], [lists], 6, drop=True)["paid"]
+    found = fit.click_values
+    assert found is not None
     paid, clicked = (
         sum(r.weight * sum(each) for r, each in zip(case.records, of, strict=True))
         for of in (earned, [r.clicks for r in case.records])
     )
     assert found.mean == pytest.approx(paid / clicked)
-    a, t, p = found.theta.a, found.theta.t, [*fit.theta.p.tolist(), *[0.0] * 20]
+    a, t, p = found.theta.a, found.theta.t, [*fit.parameters.p.tolist(), *[0.0] * 20]
     truth = oracle.Worths(
         found.theta.beta.tolist(), a, t, found.mean, p, found.strengths, found.slope
     )
@@ -132,16 +133,20 @@ def test_a_reward_moves_the_answer_as_psi_says(
     monkeypatch.setattr(on_batch, "_strengths", lambda *_: strengths)
     monkeypatch.setattr(on_batch, "_by_position", lambda *_: (slope, 0.01))
     monkeypatch.setattr(shrinkage, "LEVERAGE_BOUND", 0.0)
-    monkeypatch.setattr(worth, "_strengths", lambda *o: Theta(o[5].beta, o[5].p, 8.0 * 4, 8.0 * 3))
+    given = 8.0 * 4, 8.0 * 3
+    monkeypatch.setattr(worth, "_strengths", lambda *o: RateParameters(o[5].beta, o[5].p, *given))
     view = View.of(batch, [candidate], 6)
-    base = fit_priors(fc.tally(log), fc.Ladder(), ["clicks"], [candidate], 6, drop=False)["clicks"]
+    fits = fit_candidates(fc.tally(log), fc.Ladder(), ["clicks"], [candidate], 6, drop=False)
+    base = fits["clicks"]
     target = Target(fc.Ladder().model, Metric("orders@3"), math.inf, fc.Ladder())
 
     def asked(view: View) -> Any:  # noqa: ANN401
-        fit = with_worth(base, "orders", [(view.batch, *examined(view, base))])
+        log, values = with_worth(base.log, "orders", [(view.batch, *examined(view, base))])
+        fit = replace(base, log=log, click_values=values)
         pull = score_prior(view, [target], fit, rows=False).pull
         assert pull is not None
-        return score_prior(view, [target], replace(fit, worth=fit.worth.with_pull(pull)), rows=True)
+        fit = replace(fit, click_values=values.with_pull(pull))
+        return score_prior(view, [target], fit, rows=True)
 
     before = asked(view)
     reward, told, right = batch.rewards["orders"], [], []

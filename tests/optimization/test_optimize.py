@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from benchmarks.unexplored import one_log
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.ladder.fit import production_prior
+from foreclick.ladder.fit import production_fit
 from foreclick.optimization import counts
 from foreclick.optimization.counts import dealt_at_random
 from foreclick.optimization.optimize import Optimized
@@ -67,8 +66,8 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
     records = some_records(9)
     tally = fc.tally(fc.read_log(log_table(records)))
     best = fc.optimize(tally, estimators=LADDER, **PLAIN)
-    fit = production_prior(batches_of(tally), LADDER, "clicks")
-    truth = ladder_oracle.Truth.of(replace(fit, theta=replace(fit.theta, beta=fit.theta.beta[:4])))
+    fit = production_fit(batches_of(tally), LADDER, "clicks")
+    truth = ladder_oracle.Truth.of(fit)
     every = dict.fromkeys(itertools.permutations(range(ITEMS), K), 1.0)
     for context, lists in rows_of(best).items():
         own = [r for r in records if r.context == context]
@@ -76,7 +75,7 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
         rate = truth.solve(own, {a: 0.0 for a in every if set(a) <= set(seen)}).rate
         ((chosen, mass),) = lists.items()
         worth = {
-            a: fit.unit * sum(THETA[k] * rate["position", i, k + 1] for k, i in enumerate(a))
+            a: fit.spec.unit * sum(THETA[k] * rate["position", i, k + 1] for k, i in enumerate(a))
             for a in every
             if set(a) <= set(seen)
         }

@@ -12,7 +12,9 @@ from scipy import optimize, stats
 import foreclick as fc
 from foreclick.batches import EMPTY
 from foreclick.inference import margins, sample_size
-from foreclick.ladder.coefficients import Prior, Theta
+from foreclick.ladder.behaviour import Reading
+from foreclick.ladder.coefficients import RateParameters
+from foreclick.ladder.fitted import LadderFit, LadderSpec
 from foreclick.optimization.choice import LadderRates
 from foreclick.optimization.explore import Traffic
 from foreclick.optimization.solvers import Cells, Limits, assign, best_choices, decode
@@ -199,10 +201,10 @@ def test_the_size_of_a_sample_is_the_textbooks():
 
 def ladder_of(s: float, a: float, t: float, p: tuple[float, ...]) -> LadderRates:
     """A ladder that is given."""
-    theta = Theta(np.array([-1.0, 0.4, 0.3, -0.2]), np.array(p), a, t)
-    nothing = np.zeros(3 + len(p))
-    fit = Prior(fc.Ladder("ip"), "clicks", 1.0, theta, np.diag(nothing), nothing, (s,), dated=True)
-    return LadderRates(fit, np.diag(nothing))
+    parameters = RateParameters(np.array([-1.0, 0.4, 0.3, -0.2]), np.array(p), a, t)
+    spec = LadderSpec(fc.Ladder("ip"), "clicks", unit=1.0)
+    fit = LadderFit(spec, parameters, (s,), Reading("clicks", 1.0))
+    return LadderRates(fit, np.diag(np.zeros(3 + len(p))))
 
 
 def test_pessimism_lowers_rates_by_what_they_may_be_off():

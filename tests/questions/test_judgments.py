@@ -17,7 +17,7 @@ import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.errors import ReportError
 from foreclick.ladder.features import steps
-from foreclick.ladder.fit import production_covariance, production_prior
+from foreclick.ladder.fit import production_covariance, production_fit
 
 # The same few sums in another order, and quantiles of two implementations.
 CURVE = (1.0, 0.5, 0.25)
@@ -40,8 +40,8 @@ def log(seed=0, records=900, contexts=3, items=5, rate=0.4):
 def by_loops(tally, rows, tail=0.025):
     """The same by loops over pairs, given what the log says of production's places."""
     batches = batches_of(tally)
-    fit = production_prior(batches, fc.Ladder(examination=CURVE), "clicks")
-    theta, shared = fit.theta, production_covariance(batches, fit)
+    fit = production_fit(batches, fc.Ladder(examination=CURVE), "clicks")
+    theta, shared = fit.parameters, production_covariance(batches, fit)
     counts: Any = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])  # records, height, examined, clicks
     asked: Any = defaultdict(float)
     for context, items, clicks in zip(rows["context"], rows["items"], rows["clicks"], strict=True):

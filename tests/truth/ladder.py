@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
 from typing import Any
@@ -75,22 +75,27 @@ class Truth:
 
     @classmethod
     def of(cls, fit: Any) -> Truth:  # noqa: ANN401
-        """With the numbers that the library found."""
-        theta, alike = fit.theta, fit.alike[0] if fit.alike else None
-        never = [0.0] * 20  # further down than any list of the log
-        return cls(
-            beta=theta.beta.tolist(),
-            p=[*theta.p.tolist(), *never],
-            a=theta.a,
-            t=theta.t,
-            stopping=fit.stopping and fit.stopping[:4],
-            base=None if fit.base is None else cls.of(fit.base),
-            alike=alike and Alike(alike[0], alike[1], alike[2], fit.bare[0].tolist()),
-            unit=fit.unit,
-            top=fit.top,
-            strengths=fit.strengths,
-            depth=len(theta.p),
-        )
+        """With the numbers that the library found: of a log, or of a candidate too."""
+        log, never = getattr(fit, "log", fit), [0.0] * 20  # further down than any list of the log
+        stops, found = log.stopping and log.stopping[:4], None
+        for at in (*log.reading.rounds, fit.parameters):
+            found = cls(
+                beta=at.beta.tolist(),
+                p=[*at.p.tolist(), *never],
+                a=at.a,
+                t=at.t,
+                stopping=stops if found else None,
+                base=found,
+                unit=log.spec.unit,
+                top=log.top,
+                strengths=log.strengths,
+                depth=len(at.p),
+            )
+        assert found is not None
+        if log is fit:
+            return found
+        overlap, alone = fit.overlaps[0], fit.candidate_only[0].coefficients.tolist()
+        return replace(found, alike=Alike(overlap[0], overlap[1], overlap[2], alone))
 
     # --- words ------------------------------------------------------------------------------------
 

@@ -16,8 +16,10 @@ import pytest
 import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
-from foreclick.ladder.coefficients import Prior
-from foreclick.ladder.fit import STEP, fit_priors, known_part, production_prior
+from foreclick.ladder.behaviour import Reading
+from foreclick.ladder.coefficients import RateParameters
+from foreclick.ladder.fit import STEP, fit_candidates, known_part, production_fit
+from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.rungs import candidate_words, pairs_of
 from tests.drawn import Draw, drawn, half_new, lists_table
 from tests.truth import fit as oracle
@@ -137,10 +139,10 @@ class Case:
         return [fc.Lists(lists_table(each)) for each in self.candidates]
 
     @cached_property
-    def fit(self) -> Prior:
+    def fit(self) -> CandidateFit:
         """With what the candidates say."""
         drop, ladder = self.kind.drop, self.kind.ladder
-        fits = fit_priors(self.tally, ladder, [self.reward], self.policies, 4, drop=drop)
+        fits = fit_candidates(self.tally, ladder, [self.reward], self.policies, 4, drop=drop)
         return fits[self.reward]
 
     @cached_property
@@ -152,9 +154,9 @@ class Case:
         return tallied(known, self.roles)
 
     @cached_property
-    def production(self) -> Prior:
+    def production(self) -> LadderFit:
         """What production alone says."""
-        return production_prior(batches_of(self.heard), self.kind.ladder, self.reward)
+        return production_fit(batches_of(self.heard), self.kind.ladder, self.reward)
 
     def log(self, *, candidates: bool) -> oracle.Log:
         """As the oracle sees it; with candidates, the contexts that they know."""
@@ -173,7 +175,7 @@ class Case:
             records,
             depth,
             days if days >= 5 else 1,
-            self.production.unit,
+            self.production.spec.unit,
             candidates=words,
             given=given,
         )
@@ -195,19 +197,20 @@ def rank_features(policy: Policy, depth: int) -> dict[Any, tuple[float, float]]:
     return found
 
 
-def read_by(log: oracle.Log, fit: Prior, more: float = 1.0) -> Any:  # noqa: ANN401
-    """Which share of readers gets to a slot, by the rates of the fits before."""
-    if fit.stopping is None:
+def read_by(log: oracle.Log, reading: Reading, more: float = 1.0) -> Any:  # noqa: ANN401
+    """Which share of readers gets to a slot, by the rates of the rounds before."""
+    if reading.stopping is None:
         return lambda slot: 1.0
-    assert fit.base is not None
-    return log.readers(oracle.Stop(*fit.stopping[:4]), rates_by(log, fit.base), more)
+    stop, rounds = reading.stopping, reading.rounds
+    before = replace(reading, rounds=rounds[:-1], stopping=stop if rounds[1:] else None)
+    return log.readers(oracle.Stop(*stop[:4]), rates_by(log, before, rounds[-1]), more)
 
 
-def rates_by(log: oracle.Log, fit: Prior) -> oracle.Found:
-    """Levels and rates by a fit's β, p, a and t."""
-    theta, beta = fit.theta, np.zeros(log.x.shape[1])
-    beta[: len(theta.beta)] = theta.beta
-    return log.count(read_by(log, fit)).at(beta, theta.p, theta.a, theta.t)
+def rates_by(log: oracle.Log, reading: Reading, at: RateParameters) -> oracle.Found:
+    """Levels and rates by β, p, a and t, of such readers."""
+    beta = np.zeros(log.x.shape[1])
+    beta[: len(at.beta)] = at.beta
+    return log.count(read_by(log, reading)).at(beta, at.p, at.a, at.t)
 
 
 SEEDS = range(3)
@@ -221,21 +224,20 @@ def near(found: Any, right: Any, tolerance: float) -> None:  # noqa: ANN401
 @LOGS
 def test_what_production_says_solves_the_equations(name: str, seed: int):
     asked = Case.of(name, seed)
-    first = fit = asked.production
-    while first.base is not None:
-        first = first.base
-    log = asked.log(candidates=False)
+    fit, log = asked.production, asked.log(candidates=False)
+    first = [*fit.reading.rounds, fit.parameters][0]
     own = log.fit()
-    near(first.theta.beta, own.beta, STEPPED)
-    near(first.theta.p, own.p, STEPPED)
-    near(np.log([first.theta.a, first.theta.t]), np.log([own.a, own.t]), STEPPED)
-    again = log.root(first.theta.a, first.theta.t)
-    near(first.theta.beta, again.beta, IN_TURN)
-    near(np.log(first.theta.p), np.log(again.p), IN_TURN)
+    near(first.beta, own.beta, STEPPED)
+    near(first.p, own.p, STEPPED)
+    near(np.log([first.a, first.t]), np.log([own.a, own.t]), STEPPED)
+    again = log.root(first.a, first.t)
+    near(first.beta, again.beta, IN_TURN)
+    near(np.log(first.p), np.log(again.p), IN_TURN)
     if asked.kind.ladder.stopping is None:
-        found = rates_by(log, first)
+        nobody = Reading(asked.reward, fit.spec.unit)
+        found = rates_by(log, nobody, first)
         (batch,) = batches_of(asked.heard)
-        clicks, due, _, variance = replace(first, base=first).first_clicks(batch)
+        clicks, due, _, variance = nobody.first_clicks(batch, first)
         z = (due.sum() - clicks.sum()) / math.sqrt(variance)
         near(z, log.mantel_haenszel(found), SOLVED)
         stop = log.stopping(found)
@@ -249,28 +251,32 @@ def test_what_candidates_say_solves_the_equations(name: str, seed: int):
     asked = Case.of(name, seed)
     fit, kind = asked.fit, asked.kind
     base, log = base_of(asked)
-    first = log.root(base.theta.a, base.theta.t)
-    near(np.log([fit.theta.a, fit.theta.t]), np.log(log.strengths(first)), STEPPED)
-    found = log.root(fit.theta.a, fit.theta.t)
-    near(fit.theta.beta, found.beta, SOLVED)
-    near(np.log(fit.theta.p), np.log(found.p), SOLVED)
+    first = log.root(base.parameters.a, base.parameters.t)
+    near(np.log([fit.parameters.a, fit.parameters.t]), np.log(log.strengths(first)), STEPPED)
+    found = log.root(fit.parameters.a, fit.parameters.t)
+    near(fit.parameters.beta, found.beta, SOLVED)
+    near(np.log(fit.parameters.p), np.log(found.p), SOLVED)
     level, alpha = library_rates(asked)
     near(level, found.level, SOLVED)
     near(alpha, found.alpha, SOLVED)
     for j in range(kind.candidates):
-        near(fit.bare[j], log.alone(j, found), SOLVED)
-    free = len(found.beta) if kind.ladder.examination else len(fit.inverse)
+        near(fit.candidate_only[j].coefficients, log.alone(j, found), SOLVED)
+    free = len(found.beta) if kind.ladder.examination else len(fit.solution.inverse)
     right = np.linalg.inv(log.slope(found)[:free, :free])
-    near(fit.inverse[:free, :free] / np.abs(right).max(), right / np.abs(right).max(), QUOTIENT)
-    assert not fit.inverse[free:].any()
+    near(
+        fit.solution.inverse[:free, :free] / np.abs(right).max(),
+        right / np.abs(right).max(),
+        QUOTIENT,
+    )
+    assert not fit.solution.inverse[free:].any()
 
 
-def base_of(asked: Case) -> tuple[Prior, oracle.Log]:
+def base_of(asked: Case) -> tuple[LadderFit, oracle.Log]:
     """Production's fit that the candidates' began with, and the log as that has it read."""
     fit, base = asked.fit, asked.production
     log = asked.log(candidates=True)
-    read = read_by(log, fit)
-    return base, log.count(read, log.passes(fit.strengths, base.theta.p, read))
+    read = read_by(log, fit.log.reading)
+    return base, log.count(read, log.passes(fit.log.strengths, base.parameters.p, read))
 
 
 def library_rates(asked: Case) -> tuple[Any, Any]:
@@ -280,9 +286,9 @@ def library_rates(asked: Case) -> tuple[Any, Any]:
     if asked.kind.drop:
         view = View.of(known_part(whole, view.known), asked.policies, 4)
     known = np.asarray(view.known.all(axis=1))
-    words, before = candidate_words(view), replace(fit, theta=asked.production.theta)
-    part = pairs_of(view.batch, words, before, fit.taken(view.batch, view.known))
-    rates = part.rates(fit.theta)
+    words, taken = candidate_words(view), fit.log.spec.sample.of(view.batch, view.known)
+    part = pairs_of(view.batch, words, fit.log, asked.production.parameters.p, taken)
+    rates = part.rates(fit.parameters)
     return rates.level[known], rates.alpha[known[view.batch.pair_context]]
 
 
@@ -294,9 +300,9 @@ def test_more_stopping_moves_the_fit_as_it_says(name: str, seed: int):
     (base, log), fit = base_of(asked), asked.fit
     found = []
     for more in (1.0, 1 + STEP):
-        read = read_by(log, fit, more)
-        passes = log.passes(fit.strengths, base.theta.p, read)
-        at = log.count(read, passes).root(fit.theta.a, fit.theta.t)
+        read = read_by(log, fit.log.reading, more)
+        passes = log.passes(fit.log.strengths, base.parameters.p, read)
+        at = log.count(read, passes).root(fit.parameters.a, fit.parameters.t)
         found.append(np.append(at.beta, np.log(at.p[1:])))
     moved = (found[1] - found[0]) / STEP
     near(fit.by_stopping / np.abs(moved).max(), moved / np.abs(moved).max(), AVERAGE)
@@ -310,7 +316,7 @@ def test_a_click_moves_the_fit_by_the_inverse_of_the_slope(name: str):
     """
     asked = Case.of(name, 0)
     (_, log), fit, step = base_of(asked), asked.fit, 1e-3
-    a, t = fit.theta.a, fit.theta.t
+    a, t = fit.parameters.a, fit.parameters.t
     before = log.root(a, t)
     theta = np.append(before.beta, np.log(before.p[1:]))
     told, right = [], []
@@ -319,7 +325,7 @@ def test_a_click_moves_the_fit_by_the_inverse_of_the_slope(name: str):
         after, level = log.root(a, t), log.at(before.beta, before.p, a, t).level
         score = log.score(np.append(theta, np.log(level)), a)
         log.c[tuple(at)] -= step
-        told.append(fit.inverse @ score / step)
+        told.append(fit.solution.inverse @ score / step)
         right.append((np.append(after.beta, np.log(after.p[1:])) - theta) / step)
     size = np.sqrt(np.mean(np.square(right), axis=0))
     assert np.abs((np.array(told) - right) / size).mean() < AVERAGE

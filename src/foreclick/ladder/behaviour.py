@@ -20,12 +20,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from foreclick.allowances import STOPPING_ERROR
 from foreclick.batches import EMPTY, Batch, Floats, Ints, ratio, sums
+from foreclick.ladder.coefficients import RateParameters, rates
+from foreclick.ladder.features import production_expects
 from foreclick.ladder.shrinkage import GAIN, best_strength, loss_of, of_counts
 
 FEWEST = 0.02
@@ -89,7 +92,6 @@ class Stopping(NamedTuple):
         context, pair: the strengths by which contexts and pairs hold to it; infinite if all do.
         spread: how many clicks count as one, since those of a record come together.
         sd: the standard deviation of κ, of itself.
-        further: κ is taken to be so many times as large.
     """
 
     goes_on: float
@@ -97,12 +99,11 @@ class Stopping(NamedTuple):
     pair: float = math.inf
     spread: float = 1.0
     sd: float = 0.0
-    further: float = 1.0
 
     @property
     def mean(self) -> float:
         """κ of the whole log."""
-        return min(self.further * (1 - self.goes_on), 1.0)
+        return 1 - self.goes_on
 
     @property
     def alike(self) -> bool:
@@ -117,10 +118,7 @@ class Stopping(NamedTuple):
             sums(owner, clicks, count), sums(owner, due, count), of_log, self.context
         )
         of_pair = _leaning(clicks, due, of_context[owner], self.pair)
-        pairs, contexts = (
-            np.clip(self.further * (1 - each), 0.0, 1.0) for each in (of_pair, of_context)
-        )
-        return pairs, contexts
+        return np.clip(1 - of_pair, 0.0, 1.0), np.clip(1 - of_context, 0.0, 1.0)
 
 
 def _leaning(clicks: Floats, due: Floats, mean: Floats, strength: float) -> Floats:
@@ -194,3 +192,86 @@ def stop_slope(mu: Floats, shown: Ints, kappa: Floats) -> Floats:
     slope = np.zeros(shown.shape)
     slope[:, 1:] = -np.cumsum(lost, axis=1)
     return slope
+
+
+# --- readers of the log's lists -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How far readers of the log's lists get: they stop at items by the rates of earlier rounds.
+
+    Attributes:
+        reward: what is counted.
+        unit: what of the reward counts as one click.
+        stopping: how readers stop; None if they do not.
+        rounds: the parameters of the rounds of the fit before, the last one last.
+    """
+
+    reward: str
+    unit: float
+    stopping: Stopping | None = None
+    rounds: tuple[RateParameters, ...] = ()
+
+    @property
+    def before(self) -> Reading:
+        """That of the round before."""
+        rounds = self.rounds[:-1]
+        return replace(self, rounds=rounds, stopping=self.stopping if rounds else None)
+
+    def attraction(self, batch: Batch) -> Floats:
+        """Shape (P,): the rates of pairs by the last round, by which readers stop at them."""
+        return self.before.rates(batch, self.rounds[-1])
+
+    def rates(self, batch: Batch, parameters: RateParameters) -> Floats:
+        """Shape (P,): the rates of pairs by production's rank features."""
+
+        def make() -> Floats:
+            earned = batch.reward(self.reward)
+            value = earned.value * batch.n[earned.row] / self.unit
+            clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
+            reading, p = self.readers(batch), parameters.p
+            if reading is None:
+                exposure = batch.shown @ p
+            else:
+                shown = batch.lists != EMPTY
+                read = (reading * p * batch.list_n[:, None])[shown]
+                exposure = sums(batch.lists[shown], read, batch.pair_count)
+            expected = production_expects(batch, parameters.beta)
+            where = batch.pair_context, batch.context_count
+            return rates(*where, clicks, exposure, expected, parameters).alpha
+
+        return batch.cached(("attraction", self, parameters), make)
+
+    def first_clicks(self, batch: Batch, parameters: RateParameters) -> FirstClicks:
+        """What follows first clicks, beside what these rates expect."""
+
+        def make() -> FirstClicks:
+            alpha = self.rates(batch, parameters)
+            return first_clicks(
+                batch, self.reward, np.append(alpha, 0.0)[batch.lists] * parameters.p
+            )
+
+        return batch.cached(("first clicks", self, parameters), make)
+
+    def kappa(self, batch: Batch) -> tuple[Floats, Floats]:
+        """κ of pairs, (P,), and of contexts, (X,)."""
+        stopping, owner, count = self.stopping, batch.pair_context, batch.context_count
+        if stopping is None:
+            return np.zeros(len(owner)), np.zeros(count)
+        if stopping.alike:
+            return np.full(len(owner), stopping.mean), np.full(count, stopping.mean)
+        firsts = self.before.first_clicks(batch, self.rounds[-1])
+        return batch.cached(("kappa", self), lambda: stopping.kappa(firsts, owner, count))
+
+    def readers(self, batch: Batch, kappa_factor: float = 1.0) -> Floats | None:
+        """Shape (L, K): which share of readers gets as far as each slot; None: all.
+
+        Args:
+            batch: the records.
+            kappa_factor: κ is taken to be so many times as large.
+        """
+        if self.stopping is None:
+            return None
+        kappa = np.minimum(kappa_factor * self.kappa(batch)[0], 1.0)
+        return readers(self.attraction(batch), batch.lists, kappa)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from foreclick.allowances import COEFFICIENT_PRECISION
 from foreclick.batches import Batch, Floats, Ints, ratio, sums
 from foreclick.estimation.fits import FitReport
-from foreclick.ladder.coefficients import Theta, rates
+from foreclick.ladder.coefficients import RateParameters, rates
 from foreclick.ladder.features import expected_rates
 from foreclick.ladder.shrinkage import best_strength, of_counts
 from foreclick.metrics import CLICKS
@@ -65,7 +65,7 @@ class Worth:
     Attributes:
         reward: of which; `mean`: the log's reward per click, in which all else is measured.
         noise: φ.
-        strengths: of the rungs that know a position, as those of `Prior`.
+        strengths: of the rungs that know a position, as those of `LadderFit`.
         slope: δ, by which a click at position k is worth k^δ; `slope_sd`: of it.
         theta: γ, and φ b and φ s in the place of a and t.
         items: I values; `more`: Shape (V, I): how much more candidates have them examined.
@@ -216,7 +216,7 @@ def learn_worth(worth: Worth, parts: Sequence[tuple[pa.Array, Floats, Floats, Fl
     )
     some = np.flatnonzero(c > 0)
     c, r, item, x = c[some], r[some], item[some], _design(examined, more[:, item])[some]
-    theta = Theta(np.zeros(x.shape[1]), np.ones(1), _ALL_ALIKE, _ALL_ALIKE)
+    theta = RateParameters(np.zeros(x.shape[1]), np.ones(1), _ALL_ALIKE, _ALL_ALIKE)
     ridge = COEFFICIENT_PRECISION * (noise or 1.0) * np.eye(x.shape[1])
     size = np.inf
     for turn in range(_ROUNDS):
@@ -246,8 +246,8 @@ def learn_worth(worth: Worth, parts: Sequence[tuple[pa.Array, Floats, Floats, Fl
 
 
 def _strengths(
-    item: Ints, count: int, r: Floats, c: Floats, x: Floats, theta: Theta, noise: float
-) -> Theta:
+    item: Ints, count: int, r: Floats, c: Floats, x: Floats, theta: RateParameters, noise: float
+) -> RateParameters:
     """φ b and φ s by the negative binomial distribution of rewards in units of φ.
 
     Of pairs, by what other contexts say of the item, where there are any.
@@ -258,4 +258,4 @@ def _strengths(
     others = [sums(item, lean * v, count)[item] - lean * v + t for v in (r, due)]
     some = np.bincount(item, minlength=count)[item] > 1
     b = best_strength(of_counts((r / noise)[some], (due * others[0] / others[1] / noise)[some]))
-    return Theta(theta.beta, theta.p, noise * b, t)
+    return RateParameters(theta.beta, theta.p, noise * b, t)

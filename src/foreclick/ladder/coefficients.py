@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -36,18 +36,15 @@ from foreclick.allowances import (
     EXAMINATION_PRECISION,
     INTERCEPT_PRECISION,
 )
-from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, sums
+from foreclick.batches import Bools, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.estimation.fits import FitReport, FitSummary
-from foreclick.ladder.behaviour import FirstClicks, Stopping, first_clicks, readers
+from foreclick.estimation.fits import FitReport
 from foreclick.ladder.features import (
     CALM,
-    Alike,
     Seen,
     Words,
     by_row,
     expected_rates,
-    production_expects,
 )
 from foreclick.ladder.shrinkage import best_strength, loss_of, of_counts
 from foreclick.policies.base import PolicyTable
@@ -63,22 +60,6 @@ _PATIENCE = 20
 
 _LONGEST = 0.5  # step of a coefficient
 _SAME = 1e-11
-
-
-class Solution(NamedTuple):
-    """Coefficients that solve a score.
-
-    Attributes:
-        theta: β and p.
-        slope: Shape (N, N): J, by how much the score falls with β and log p.
-        known: Shape (N,): the precision of what was known of them beforehand; 0 of what is given.
-        report: how the search ended.
-    """
-
-    theta: Theta
-    slope: Floats
-    known: Floats
-    report: FitReport
 
 
 # --- rates given coefficients ---------------------------------------------------------------------
@@ -108,7 +89,7 @@ def rates(
     clicks: Floats,
     exposure: Floats,
     expected: Floats,
-    theta: Theta,
+    theta: RateParameters,
 ) -> Rates:
     """The rates of pairs.
 
@@ -141,7 +122,7 @@ def rates(
 
 
 def moved_rates(
-    context: Ints, count: int, r: Rates, x: Floats, by_position: Floats, theta: Theta
+    context: Ints, count: int, r: Rates, x: Floats, by_position: Floats, theta: RateParameters
 ) -> Floats:
     """Shape (P, F + K − 1): how β and log p move the rate of each pair.
 
@@ -212,7 +193,7 @@ class Pairs:
         self.clicks = self.clicked[:, 0].copy()
         self.places = sums(of.position, self.c, batch.depth)
         self.words: Words
-        self._last: tuple[Theta, Rates, Floats] | None
+        self._last: tuple[RateParameters, Rates, Floats] | None
         self._shown()
 
     def with_words(self, others: Floats) -> Pairs:
@@ -246,15 +227,15 @@ class Pairs:
             self.shown.append(matrix)
         self.by_position = np.asarray(self.shown[0].toarray())
 
-    def rates(self, theta: Theta) -> Rates:
+    def rates(self, theta: RateParameters) -> Rates:
         """Rates of all pairs; those of the last θ are kept."""
         return self._at(theta)[0]
 
-    def exposures(self, theta: Theta) -> Floats:
+    def exposures(self, theta: RateParameters) -> Floats:
         """Shape (P, 4): Σ e of each pair, times the powers of production's word."""
         return self._at(theta)[1]
 
-    def _at(self, theta: Theta) -> tuple[Rates, Floats]:
+    def _at(self, theta: RateParameters) -> tuple[Rates, Floats]:
         if self._last is None or self._last[0] is not theta:
             exposures = np.column_stack([shown @ theta.p for shown in self.shown])
             batch, expected = (
@@ -266,16 +247,16 @@ class Pairs:
             self._last = theta, pair_rates, exposures
         return self._last[1], self._last[2]
 
-    def turn_e(self, theta: Theta) -> Floats:
+    def turn_e(self, theta: RateParameters) -> Floats:
         """Shape (R,): the exposure of each turn."""
         return self.of.by_turn(self.d * theta.p[self.of.position])
 
-    def turn_m(self, theta: Theta) -> Floats:
+    def turn_m(self, theta: RateParameters) -> Floats:
         """Shape (R,): what β expects of each turn, by production's word up to its day."""
         of = self.of
         return expected_rates(of.word * self.words.weighted(theta.beta)[of.pair], np.ones(4))
 
-    def score(self, theta: Theta) -> Floats:
+    def score(self, theta: RateParameters) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of words and of positions below the first."""
         alpha = self.rates(theta).alpha
         left = self.clicked - self.exposures(theta) * alpha[:, None]
@@ -292,18 +273,18 @@ class Pairs:
             blocks.append(by_row(each[power], pair, own))
         return np.concatenate(blocks)
 
-    def spans(self, theta: Theta) -> Floats:
+    def spans(self, theta: RateParameters) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by which the score answers to the rate of each pair."""
         by_word = self.words.columns(self.exposures(theta))
         return np.hstack([by_word, self.by_position[:, 1:] * theta.p[1:]])
 
-    def moves(self, theta: Theta) -> Floats:
+    def moves(self, theta: RateParameters) -> Floats:
         """Shape (P, F + K − 1): how β and log p move the rate of each pair."""
         batch, r, x = self.of.batch, self.rates(theta), self.words.columns(self.of.whole)
         where = batch.pair_context, batch.context_count
         return moved_rates(*where, r, x, self.by_position, theta)
 
-    def spread(self, theta: Theta) -> Floats:
+    def spread(self, theta: RateParameters) -> Floats:
         """Shape (N, N): the variance of the score, by contexts."""
         of, k, batch = self.of, self.of.batch.depth, self.of.batch
         alpha, context, count = self.rates(theta).alpha, batch.pair_context, batch.context_count
@@ -315,7 +296,7 @@ class Pairs:
         score = np.hstack([by_word, places.reshape(count, k)[:, 1:]])
         return np.asarray(score.T @ score)
 
-    def slope(self, theta: Theta) -> Floats:
+    def slope(self, theta: RateParameters) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
         f, r, batch, alpha = (
             len(theta.beta),
@@ -333,7 +314,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Theta:
+class RateParameters:
     """What the prior's pairs share.
 
     Attributes:
@@ -347,7 +328,7 @@ class Theta:
     a: float
     t: float
 
-    def moved(self, step: Floats) -> Theta:
+    def moved(self, step: Floats) -> RateParameters:
         """With β and log p a step further."""
         f = len(self.beta)
         p, beta = self.p * np.exp(np.append(0.0, step[f:])), self.beta + step[:f]
@@ -355,22 +336,46 @@ class Theta:
         return replace(self, beta=beta, p=p)
 
 
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Coefficients that solve a score.
+
+    Attributes:
+        parameters: β and p, with the strengths that they were found with.
+        slope: Shape (N, N): J, by how much the score falls with β and log p.
+        known: Shape (N,): the precision of what was known of them beforehand; 0 of what is given.
+        report: how the search ended.
+    """
+
+    parameters: RateParameters
+    slope: Floats
+    known: Floats
+    report: FitReport
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """Shape (N, N): J⁻¹; what is given, or what records do not tell apart, they do not move."""
+        scale = (self.known > 0) / np.sqrt(np.maximum(np.abs(np.diag(self.slope)), 1e-300))
+        both = np.outer(scale, scale)
+        return np.asarray(np.linalg.pinv(self.slope * both) * both)
+
+
 class Earlier(NamedTuple):
     """What records before the log say.
 
     Attributes:
         rates: pairs by the values of context and item, with log α̂ above its mean.
-        log_p: Shape (K − 1,): log p of positions below the first; `sharpness`: its precision.
+        log_p: Shape (K − 1,): log p of positions below the first; `precision`: its precision.
     """
 
     rates: PolicyTable
     log_p: Floats
-    sharpness: Floats
+    precision: Floats
 
 
 def solved(
     parts: Sequence[Pairs],
-    theta: Theta,
+    theta: RateParameters,
     *,
     given: bool,
     close: float = 1e-11,
@@ -388,18 +393,18 @@ def solved(
         earlier: what earlier records say of p.
     """
     f, k = len(theta.beta), len(theta.p)
-    usual, sharpness = -0.7 * np.log(np.arange(2, k + 1)), np.full(k - 1, EXAMINATION_PRECISION)
+    usual, precision = -0.7 * np.log(np.arange(2, k + 1)), np.full(k - 1, EXAMINATION_PRECISION)
     if earlier is not None:
-        usual, sharpness = earlier.log_p, earlier.sharpness
-    known = np.append(np.full(f, COEFFICIENT_PRECISION), sharpness)
+        usual, precision = earlier.log_p, earlier.precision
+    known = np.append(np.full(f, COEFFICIENT_PRECISION), precision)
     known[0] = INTERCEPT_PRECISION
     free = np.ones(f + k - 1, dtype=np.bool_)
     free[f:] = not given
 
-    def slope(theta: Theta) -> Floats:
+    def slope(theta: RateParameters) -> Floats:
         return np.asarray(sum(part.slope(theta) for part in parts) + np.diag(known))
 
-    def score_at(theta: Theta) -> Floats:
+    def score_at(theta: RateParameters) -> Floats:
         pull = np.append(-theta.beta, usual - np.log(theta.p[1:])) * known
         return np.asarray(sum(part.score(theta) for part in parts) + pull)
 
@@ -431,16 +436,10 @@ def solved(
     return Solution(theta, jacobian, np.where(free, known, 0.0), report)
 
 
-def inverse_of(jacobian: Floats, known: Floats) -> Floats:
-    """Shape (N, N): J⁻¹; what is given, or what records do not tell apart, they do not move."""
-    scale = (known > 0) / np.sqrt(np.maximum(np.abs(np.diag(jacobian)), 1e-300))
-    return np.asarray(np.linalg.pinv(jacobian * np.outer(scale, scale)) * np.outer(scale, scale))
-
-
 # --- strengths ------------------------------------------------------------------------------------
 
 
-def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
+def strengths(parts: Sequence[Pairs], theta: RateParameters) -> RateParameters:
     """The strengths a and t that predict the clicks of a day best from the days before.
 
     By Σ c log μ − μ, which is largest for the right mean, however clicks vary around it; a on the
@@ -483,129 +482,3 @@ def strengths(parts: Sequence[Pairs], theta: Theta) -> Theta:
         return loss_of(took, due * (took_all - took + t) / (due_all - due + t))
 
     return replace(theta, a=best_strength(of_pair), t=best_strength(of_context))
-
-
-# --- the whole ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """A ladder on the prior, fitted to a log and its candidates.
-
-    Attributes:
-        ladder: what was asked for.
-        reward: what is counted; `unit`: what of it counts as one click.
-        theta: β, examination and strengths; `inverse`: Shape (N, N): J⁻¹, by which the score moves
-            β and log p; `known`: Shape (N,): the precision of what was known of them beforehand.
-        strengths: of the rungs that know a position: list, prefix and position; position alone if
-            what stands above a slot does not matter.
-        stopping: how readers stop, if they do; `by_stopping`: Shape (N,): how log κ moves θ.
-        alike: how alike each candidate and production are.
-        bare: for each candidate, coefficients of its own word alone.
-        dated: whether periods say what came before what.
-        share: of the contexts that the fit looked at; `few`: of those for strengths and κ.
-        distinct: the candidates whose words no one before them has.
-        earlier: what records before the log say.
-        worth: what clicks are worth, where the reward that is asked for is earned by clicks alone.
-        base: the fit before it, by whose rates readers of the log's lists stop; `reacting`: z of
-            production's reacting to clicks; `leaking`: of a candidate's knowing them.
-        reports: how its fits ended.
-    """
-
-    ladder: Any
-    reward: str
-    unit: float
-    theta: Theta
-    inverse: Floats
-    known: Floats
-    strengths: tuple[float, ...]
-    stopping: Stopping | None = None
-    by_stopping: Floats = field(default_factory=lambda: np.zeros(0))
-    alike: tuple[Alike, ...] = ()
-    bare: tuple[Floats, ...] = ()
-    dated: bool = True
-    share: float = 1.0
-    few: float = 1.0
-    distinct: tuple[int, ...] = ()
-    earlier: Earlier | None = None
-    worth: Any = None
-    base: Prior | None = None
-    reacting: float = 0.0
-    leaking: tuple[float, ...] = ()
-    reports: tuple[FitReport, ...] = ()
-
-    @property
-    def summary(self) -> FitSummary:
-        """What it says beside rates."""
-        more = () if self.worth is None else (self.worth.report,)
-        return FitSummary(
-            self.reward,
-            self.theta.p,
-            (*self.reports, *more),
-            self.reacting,
-            self.leaking,
-            tuple(each.outside for each in self.alike),
-            click_values=self.worth is not None,
-        )
-
-    @property
-    def top(self) -> str:
-        """The finest cells: "list" or "ip"."""
-        return "ip" if len(self.strengths) == 1 else "list"
-
-    def taken(self, batch: Batch, known: Bools | None = None) -> Bools:
-        """Shape (X,): the contexts that took part in the fit, of those (X, C) that are known."""
-        taken = batch.context_n > 0
-        if known is not None:
-            taken = taken & known.all(axis=1)
-        if self.share < 1:
-            taken = taken & (batch.draws < self.share)
-        return taken
-
-    def attraction_of(self, batch: Batch) -> Floats:
-        """Shape (P,): μ of each pair, by which fewer examine what stands below it."""
-
-        def make() -> Floats:
-            base = self.base
-            assert base is not None  # noqa: S101 - nobody stops before it is known
-            earned = batch.reward(self.reward)
-            value = earned.value * batch.n[earned.row] / self.unit
-            clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
-            reading = base.readers_of(batch)
-            if reading is None:
-                exposure = batch.shown @ base.theta.p
-            else:
-                shown = batch.lists != EMPTY
-                read = (reading * base.theta.p * batch.list_n[:, None])[shown]
-                exposure = sums(batch.lists[shown], read, batch.pair_count)
-            expected = production_expects(batch, base.theta.beta)
-            where = batch.pair_context, batch.context_count
-            return rates(*where, clicks, exposure, expected, base.theta).alpha
-
-        return batch.cached(("attraction", self.base), make)
-
-    def first_clicks(self, batch: Batch) -> FirstClicks:
-        """What follows first clicks, beside what these rates expect."""
-
-        def make() -> FirstClicks:
-            assert self.base is not None  # noqa: S101 - nobody stops before it is known
-            rate = np.append(self.attraction_of(batch), 0.0)[batch.lists] * self.base.theta.p
-            return first_clicks(batch, self.reward, rate)
-
-        return batch.cached(("first clicks", self.reward, self.base), make)
-
-    def kappa_of(self, batch: Batch) -> tuple[Floats, Floats]:
-        """κ of pairs, (P,), and of contexts, (X,)."""
-        stopping, owner, count = self.stopping, batch.pair_context, batch.context_count
-        if stopping is None:
-            return np.zeros(len(owner)), np.zeros(count)
-        if stopping.alike:
-            return np.full(len(owner), stopping.mean), np.full(count, stopping.mean)
-        key = "kappa", self.reward, self.base, stopping
-        return batch.cached(key, lambda: stopping.kappa(self.first_clicks(batch), owner, count))
-
-    def readers_of(self, batch: Batch) -> Floats | None:
-        """Shape (L, K): which share of readers gets as far as each slot; None: all."""
-        if self.stopping is None:
-            return None
-        return readers(self.attraction_of(batch), batch.lists, self.kappa_of(batch)[0])

@@ -1,9 +1,10 @@
-"""The fit of the prior: what production says once a log, what candidates say once a question."""
+"""The fit: production's coefficients once per log, and candidates' once per question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,18 +26,19 @@ from foreclick.errors import ModelError
 from foreclick.estimation.columns import View
 from foreclick.estimation.fits import FitReport
 from foreclick.estimators import Ladder
-from foreclick.ladder.behaviour import Stopping, learnt_stopping
+from foreclick.ladder.behaviour import Reading, Stopping, learnt_stopping
+from foreclick.ladder.click_value import Worth
 from foreclick.ladder.coefficients import (
     ROUNDS,
     Earlier,
     Pairs,
-    Prior,
-    Theta,
-    inverse_of,
+    RateParameters,
+    Solution,
     solved,
     strengths,
 )
 from foreclick.ladder.features import alike, expected_rates, production_expects
+from foreclick.ladder.fitted import CandidateFit, CandidateOnly, LadderFit, LadderSpec, Sample
 from foreclick.ladder.rungs import (
     ITEM_1,
     candidate_words,
@@ -87,7 +89,7 @@ ENOUGH_DAYS = 5
 """Periods that a log must have for the days before a day to say something."""
 
 
-def fit_priors(
+def fit_candidates(
     tally: Tally,
     ladder: Ladder,
     rewards: Sequence[str],
@@ -96,8 +98,8 @@ def fit_priors(
     *,
     drop: bool,
     before: Tally | None = None,
-) -> dict[str, Prior]:
-    """The ladder on what production and these candidates say of items, by reward.
+) -> dict[str, CandidateFit]:
+    """The ladder on the rank features of production and of these candidates, by reward.
 
     Of rewards that clicks alone earn, it is that of clicks, with what a click is worth.
 
@@ -119,21 +121,23 @@ def fit_priors(
             dropped = True
         views.append(view)
     words = [candidate_words(view) for view in views]
-    found: dict[str, Prior] = {}
+    found: dict[str, CandidateFit] = {}
     for reward in rewards:
         counts = CLICKS if earned_by_clicks(batches, reward) else reward
         if counts not in found:
             if dropped:
                 known = [view.batch for view in views]
-                base = _of_production(known, ladder, counts, batches.codebook.periods)
+                log = _fit_production(known, ladder, counts, batches.codebook.periods)
             else:
-                base = production_prior(batches, ladder, counts)
+                log = production_fit(batches, ladder, counts)
             earlier = None if before is None else learnt_before(before, ladder, counts)
-            found[counts] = _with_candidates(base, ladder, views, words, earlier)
+            found[counts] = _fit_candidates(log, views, words, earlier)
         if reward not in found:
-            parts = [(view.batch, *examined(view, found[counts])) for view in views]
-            found[reward] = with_worth(found[counts], reward, parts)
-            _told(f"What a click earns, {reward}", found[reward].worth.report)
+            fit = found[counts]
+            parts = [(view.batch, *examined(view, fit)) for view in views]
+            log, values = with_worth(fit.log, reward, parts)
+            found[reward] = replace(fit, log=log, click_values=values)
+            _told(f"What a click earns, {reward}", values.report)
     return found
 
 
@@ -143,14 +147,16 @@ def _told(fit: str, report: FitReport) -> FitReport:
     return report
 
 
-def fit_ladders(tally: Tally, question: Question) -> tuple[Prior | None, ...]:
+def fit_ladders(tally: Tally, question: Question) -> tuple[CandidateFit | None, ...]:
     """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
     firsts, depth = [group[0] for group in question.groups], policy_depth(question, tally.shape)
     fits, policies, drop = {}, question.candidates, question.missing == "drop"
     for ladder in dict.fromkeys(first.ladder for first in firsts if first.ladder):
         rewards = [first.metric.reward for first in firsts if first.ladder == ladder]
         before = question.earlier
-        fits[ladder] = fit_priors(tally, ladder, rewards, policies, depth, drop=drop, before=before)
+        fits[ladder] = fit_candidates(
+            tally, ladder, rewards, policies, depth, drop=drop, before=before
+        )
     return tuple(fits[f.ladder][f.metric.reward] if f.ladder else None for f in firsts)
 
 
@@ -166,79 +172,93 @@ def earned_by_clicks(batches: Batches, reward: str) -> bool:
     return bool(batches.cache[key])
 
 
-def _with_candidates(
-    base: Prior,
-    ladder: Ladder,
-    views: Sequence[View],
-    words: list[Floats],
-    earlier: Earlier | None,
-) -> Prior:
-    """The prior with what candidates say."""
-    c, distinct = views[0].count, [0]
+def _fit_candidates(
+    log: LadderFit, views: Sequence[View], words: list[Floats], earlier: Earlier | None
+) -> CandidateFit:
+    """The fit with candidates, beginning with that to the log alone."""
+    spec, stopping, c, distinct = log.spec, log.stopping, views[0].count, [0]
     for j in range(1, c):
         if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in distinct):
             distinct.append(j)
-    base = replace(base, distinct=tuple(distinct), earlier=earlier)
-    used_words = [used_words_of(view, word, base) for view, word in zip(views, words, strict=True)]
+    used_words = [
+        used_words_of(view, word, tuple(distinct), earlier)
+        for view, word in zip(views, words, strict=True)
+    ]
 
-    def parts_at(fit: Prior) -> list[Pairs]:
+    def pairs_by(sample: Sample, kappa_factor: float = 1.0) -> list[Pairs]:
+        """The pairs of all batches, by the words of candidates too."""
         return [
-            pairs_of(v.batch, word, fit, fit.taken(v.batch, v.known), keep=True)
-            for v, word in zip(views, used_words, strict=True)
+            pairs_of(
+                view.batch,
+                word,
+                log,
+                log.parameters.p,
+                sample.of(view.batch, view.known),
+                keep=True,
+                kappa_factor=kappa_factor,
+            )
+            for view, word in zip(views, used_words, strict=True)
         ]
 
-    parts = parts_at(base)
-    theta = replace(base.theta, beta=np.append(base.theta.beta, np.zeros(4 * len(used_words[0]))))
-    given = ladder.examination is not None
-    theta, jacobian, *_ = solved(parts, theta, given=given, close=1e-3, earlier=earlier)
-    theta = strengths(parts_at(replace(base, share=base.few)), theta)
-    theta, jacobian, known, report = solved(
-        parts, theta, given=given, slope_there=jacobian, earlier=earlier
-    )
-    bare = [_bare(parts, theta, words, j) for j in range(c)]
-    inverse = inverse_of(jacobian, known)
-    by_stopping = np.zeros(len(inverse))
-    if base.stopping and base.stopping.sd:
-        further = parts_at(replace(base, stopping=base.stopping._replace(further=1 + STEP)))
-        moved = np.sum([part.score(theta) for part in further], axis=0)
-        moved = moved - np.sum([part.score(theta) for part in parts], axis=0)
-        by_stopping = inverse @ moved / STEP
+    parts, given = pairs_by(spec.sample), spec.ladder.examination is not None
+    beta = np.append(log.parameters.beta, np.zeros(4 * len(used_words[0])))
+    start = replace(log.parameters, beta=beta)
+    near = solved(parts, start, given=given, close=1e-3, earlier=earlier)
+    parameters = strengths(pairs_by(spec.strength_sample), near.parameters)
+    solution = solved(parts, parameters, given=given, slope_there=near.slope, earlier=earlier)
+    _told("Coefficients of candidates", solution.report)
+    by_stopping = np.zeros(len(solution.known))
+    if stopping and stopping.sd:
+        by_stopping = _by_stopping(parts, pairs_by(spec.sample, 1 + STEP), solution)
     shown = np.asarray(sum(overlap(view) for view in views))
-    return replace(
-        base,
-        theta=theta,
-        inverse=inverse,
-        known=known,
-        by_stopping=by_stopping,
-        alike=tuple(alike(*shown[:, j], same_retrieval=ladder.same_retrieval) for j in range(c)),
-        bare=tuple(coefficients for coefficients, _ in bare),
-        leaking=tuple(leaks(parts, words, theta).tolist()) if base.dated else (),
-        reports=(
-            *base.reports,
-            _told("Coefficients of candidates", report),
-            *(_told("Coefficients of a candidate alone", report) for _, report in bare),
+    same = spec.ladder.same_retrieval
+    return CandidateFit(
+        log,
+        solution,
+        by_stopping,
+        tuple(distinct),
+        earlier,
+        overlaps=tuple(alike(*shown[:, j], same_retrieval=same) for j in range(c)),
+        candidate_only=tuple(
+            _candidate_only(parts, solution.parameters, words, j) for j in range(c)
         ),
+        leakage_z=tuple(leaks(parts, words, solution.parameters).tolist()) if spec.dated else (),
     )
+
+
+def _by_stopping(parts: list[Pairs], further: list[Pairs], solution: Solution) -> Floats:
+    """Shape (N,): the derivative of β and log p by log κ, a difference quotient.
+
+    Args:
+        parts: the pairs of each batch.
+        further: the same, with a κ that is by the share `STEP` larger.
+        solution: β and p.
+    """
+    at = solution.parameters
+    score, moved = (np.sum([part.score(at) for part in each], axis=0) for each in (parts, further))
+    return np.asarray(solution.inverse @ (moved - score) / STEP)
 
 
 def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     """What records before a log say of its pairs and of examination."""
     batches = batches_of(tally)
-    fit = production_prior(batches, ladder, reward)
-    variance = np.diag(production_covariance(batches, fit))[len(fit.theta.beta) :]
+    fit = production_fit(batches, ladder, reward)
+    parameters = fit.parameters
+    variance = np.diag(production_covariance(batches, fit))[len(parameters.beta) :]
     pieces = []
     for batch in batches:
-        expected = production_expects(batch, fit.theta.beta)
+        expected = production_expects(batch, parameters.beta)
+        chain = ladder_chain(batch, fit, parameters, expected)
         columns = {
             CONTEXT: batch.contexts.take(pa.array(batch.pair_context)),
             ITEM_1: batch.items.take(pa.array(batch.pair_item)),
-            N: pa.array(np.log(ladder_chain(batch, fit, expected).rates.alpha)),
+            N: pa.array(np.log(chain.rates.alpha)),
         }
         pieces.append(pa.table(columns))
     table = pa.concat_tables(pieces)
     mean = pc.mean(table[N])
     rates = PolicyTable(table.set_column(2, N, pc.subtract(table[N], mean)), "earlier log")
-    return Earlier(rates, np.log(fit.theta.p[1:]), 1 / (variance + EXAMINATION_CHANGE_SD**2))
+    return Earlier(rates, np.log(parameters.p[1:]), 1 / (variance + EXAMINATION_CHANGE_SD**2))
 
 
 def known_part(batch: Batch, known: Bools) -> Batch:
@@ -247,58 +267,67 @@ def known_part(batch: Batch, known: Bools) -> Batch:
     return batch.cached(("known", all_know.tobytes()), lambda: batch.only(all_know))
 
 
-def production_prior(batches: Batches, ladder: Ladder, reward: str) -> Prior:
-    """What production alone says of items, learnt once."""
-    key = "prior", ladder, reward
+def production_fit(batches: Batches, ladder: Ladder, reward: str) -> LadderFit:
+    """The fit to the log alone, once per log."""
+    key = "production fit", ladder, reward
     if key not in batches.cache:
-        batches.cache[key] = _of_production(batches, ladder, reward, batches.codebook.periods)
+        batches.cache[key] = _fit_production(batches, ladder, reward, batches.codebook.periods)
     return batches.cache[key]  # type: ignore[no-any-return]
 
 
-def converged(fit: Prior) -> Prior:
-    """The fit, if its equations are solved: for answers that have no verdict to say so."""
-    if not fit.summary.converged:
-        raise ModelError(f"{UNSOLVED} Next: ask by an estimator that fits nothing, such as 'ip'.")
-    return fit
-
-
-def production_worth(batches: Batches, ladder: Ladder, reward: str) -> Prior:
-    """What production alone says of items, and of what clicks earn, learnt once."""
-    key = "worth", ladder, reward
+def production_values(
+    batches: Batches, ladder: Ladder, reward: str
+) -> tuple[LadderFit, Worth | None]:
+    """The fit to the log alone; of clicks, and what these earn, where clicks alone earn it."""
+    if not earned_by_clicks(batches, reward):
+        return production_fit(batches, ladder, reward), None
+    key = "production values", ladder, reward
     if key not in batches.cache:
-        fit = production_prior(batches, ladder, CLICKS)
-        parts = [
-            (b, b.items.take(pa.array(b.pair_item)), (b.shown @ fit.theta.p)[None]) for b in batches
-        ]
+        fit = production_fit(batches, ladder, CLICKS)
+        p = fit.parameters.p
+        parts = [(b, b.items.take(pa.array(b.pair_item)), (b.shown @ p)[None]) for b in batches]
         batches.cache[key] = with_worth(fit, reward, parts)
     return batches.cache[key]  # type: ignore[no-any-return]
 
 
-def production_covariance(batches: Batches, fit: Prior) -> Floats:
+F = TypeVar("F", LadderFit, CandidateFit)
+
+
+def checked(fit: F, values: Worth | None = None) -> F:
+    """The fit, if its equations are solved: for answers that have no verdict to say so.
+
+    Args:
+        fit: of a log.
+        values: what clicks earn, if that is used too.
+    """
+    reports = (*fit.reports, *([] if values is None else [values.report]))
+    if not all(report.converged for report in reports):
+        raise ModelError(f"{UNSOLVED} Next: ask by an estimator that fits nothing, such as 'ip'.")
+    return fit
+
+
+def production_covariance(batches: Batches, fit: LadderFit) -> Floats:
     """Shape (N, N): of β and log p, by what contexts say of them and what is known beforehand."""
-    parts = _parts(batches, fit)
-    theta, jacobian, known, _ = solved(parts, fit.theta, given=fit.ladder.examination is not None)
-    inverse = inverse_of(jacobian, known)
-    spread = np.asarray(sum(part.spread(theta) for part in parts))
-    return np.asarray(inverse @ (spread + np.diag(known)) @ inverse.T)
+    parts = _pairs(batches, fit, fit.spec.sample)
+    solution = solved(parts, fit.parameters, given=fit.spec.ladder.examination is not None)
+    spread = np.asarray(sum(part.spread(solution.parameters) for part in parts))
+    inverse = solution.inverse
+    return np.asarray(inverse @ (spread + np.diag(solution.known)) @ inverse.T)
 
 
-def _of_production(
-    batches: Iterable[Batch],
-    ladder: Ladder,
-    reward: str,
-    periods: Sized | None,
-) -> Prior:
-    """What production alone says of items.
+def _spec(
+    batches: Iterable[Batch], ladder: Ladder, reward: str, periods: Sized | None
+) -> LadderSpec:
+    """What is fitted: the unit of the reward, whether there are enough days, and samples.
 
     Args:
         batches: the log.
-        ladder: what it has of its own is not learnt.
+        ladder: what was asked for.
         reward: what is counted.
         periods: of the log, if it has some.
     """
     days: set[int] = set()
-    k, size, value, square, contexts = 0, 0.0, 0.0, 0.0, 0
+    size, value, square, contexts = 0.0, 0.0, 0.0, 0
     for batch in batches:
         contexts += int((batch.context_n > 0).sum())
         # Slots of lists, each in each period; whatever else tells rows apart does not matter.
@@ -306,100 +335,124 @@ def _of_production(
         earned = batch.reward(reward)
         value += float(batch.n[earned.row] @ earned.value)
         square += float(batch.n[earned.row] @ earned.value**2)
-        k = batch.depth
         if periods is not None:
             days |= set(np.unique(batch.clusters["period"]).tolist())
-    unit = square / value if value > 0 else 1.0
-    shares = [
-        max(slots / max(size, 1.0), LEAST_CONTEXTS / max(contexts, 1))
+    samples = (
+        Sample(max(slots / max(size, 1.0), LEAST_CONTEXTS / max(contexts, 1)))
         for slots in (MOST_SLOTS, ENOUGH_SLOTS)
-    ]
+    )
+    unit = square / value if value > 0 else 1.0
+    return LadderSpec(ladder, reward, unit, len(days) >= ENOUGH_DAYS, *samples)
+
+
+def _start(batches: Iterable[Batch], spec: LadderSpec) -> LadderFit:
+    """Where the fit starts: no finer rungs, no coefficients but the mean rate, nobody stops."""
+    ladder, (k, *_) = spec.ladder, [batch.depth for batch in batches]
     p: Floats = np.arange(1.0, k + 1) ** -0.7
     if ladder.examination is not None:
         p = np.array(ClickModel(ladder.name, (), ladder.examination).examined(k))
-    strong = (np.inf,) * (3 if ladder.top == "list" else 1)
-    start = Theta(np.zeros(4), p, 5.0, 20.0)
-    prior = Prior(
-        ladder,
-        reward,
-        unit,
-        start,
-        np.eye(3 + k),
-        np.zeros(3 + k),
-        strong,
-        dated=len(days) >= ENOUGH_DAYS,
-        share=shares[0],
-        few=shares[1],
-    )
-    parts, few = _parts(batches, prior), _parts(batches, prior, prior.few)
+    none = (np.inf,) * (3 if ladder.top == "list" else 1)
+    parameters = RateParameters(np.zeros(4), p, 5.0, 20.0)
+    fit = LadderFit(spec, parameters, none, Reading(spec.reward, spec.unit))
+    parts = _pairs(batches, fit, spec.sample)
     clicks = sum(part.clicks.sum() for part in parts)
     exposure = sum((part.by_position @ p).sum() for part in parts)
-    theta = replace(start, beta=np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0]))
-    given = ladder.examination is not None
-    slope: Floats | None = None
-    for turn in range(MOST_ROUNDS):
-        before = theta
-        theta, slope, _, report = solved(parts, theta, given=given, close=1e-4, slope_there=slope)
-        theta = strengths(few, theta)
-        moved = abs(np.log([theta.a / before.a, theta.t / before.t])).max()
-        if turn and moved < SETTLED:
-            break
-    reacting = reacts(parts, theta) if prior.dated else 0.0
-    reports = (
-        _told(f"Coefficients of production, {reward}", report),
-        _told("Strengths, in turn with coefficients", FitReport(bool(moved < SETTLED), turn + 1)),
-    )
-    prior = replace(prior, theta=theta, reacting=reacting, reports=reports)
-    stopping = None
-    if ladder.stopping is None:
-        firsts = [replace(prior, base=prior).first_clicks(batch) for batch in batches]
-        stopping = learnt_stopping(firsts, [batch.pair_context for batch in batches])
-    elif ladder.stopping:
-        stopping = Stopping(1 - ladder.stopping)
-    if stopping is not None:
-        for close in (1e-3, 1e-3, 1e-11):  # fewer read on, so rates rise, so fewer read on
-            prior = replace(prior, base=prior, stopping=stopping)
-            theta, *_, report = solved(
-                _parts(batches, prior), prior.theta, given=given, close=close
-            )
-            prior = replace(prior, theta=theta, reports=(*reports, report))
-        _told("Coefficients where readers stop", report)
-        few = _parts(batches, prior, prior.few)
-        prior = replace(prior, theta=strengths(few, theta))
+    beta = np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0])
+    return replace(fit, parameters=replace(parameters, beta=beta))
+
+
+def _fit_production(
+    batches: Iterable[Batch], ladder: Ladder, reward: str, periods: Sized | None
+) -> LadderFit:
+    """The fit to the log alone.
+
+    Args:
+        batches: the log.
+        ladder: what it has of its own is not learnt.
+        reward: what is counted.
+        periods: of the log, if it has some.
+    """
+    spec = _spec(batches, ladder, reward, periods)
+    fit = _fit_in_turn(batches, _start(batches, spec))
+    fit = _fit_stopping(batches, fit)
+    few = _pairs(batches, fit, spec.strength_sample)
     slots = [
         row_slots(
             part,
             reward,
-            unit,
+            spec.unit,
             log_cells(batch, ladder.top, reward).prefix if ladder.top == "list" else None,
         )
         for part, batch in zip(few, batches, strict=True)
     ]
-    upper = upper_strengths(few, slots, prior.theta, [prior.readers_of(b) for b in batches])
-    if not prior.stopping and np.isinf(upper[:-1]).all():
+    reading = [fit.reading.readers(batch) for batch in batches]
+    upper = upper_strengths(few, slots, fit.parameters, reading)
+    if not fit.stopping and np.isinf(upper[:-1]).all():
         upper = upper[-1:]
-    return replace(prior, strengths=upper)
+    return replace(fit, strengths=upper)
 
 
-def _parts(batches: Iterable[Batch], fit: Prior, share: float | None = None) -> list[Pairs]:
-    """The pairs of all batches, by production's word alone, of such a share of the contexts."""
-    taking = fit if share is None else replace(fit, share=share)
+def _fit_in_turn(batches: Iterable[Batch], start: LadderFit) -> LadderFit:
+    """With coefficients and strengths, each learnt given the others, and the test of feedback."""
+    spec, parameters, slope = start.spec, start.parameters, None
+    given = spec.ladder.examination is not None
+    parts, few = (_pairs(batches, start, each) for each in (spec.sample, spec.strength_sample))
+    for turn in range(MOST_ROUNDS):
+        before = parameters
+        solution = solved(parts, parameters, given=given, close=1e-4, slope_there=slope)
+        parameters, slope = strengths(few, solution.parameters), solution.slope
+        moved = abs(np.log([parameters.a / before.a, parameters.t / before.t])).max()
+        if turn and moved < SETTLED:
+            break
+    in_turn = FitReport(bool(moved < SETTLED), turn + 1)
+    reports = (
+        _told(f"Coefficients of production, {spec.reward}", solution.report),
+        _told("Strengths, in turn with coefficients", in_turn),
+    )
+    feedback_z = reacts(parts, parameters) if spec.dated else 0.0
+    return replace(start, parameters=parameters, feedback_z=feedback_z, reports=reports)
+
+
+def _fit_stopping(batches: Iterable[Batch], fit: LadderFit) -> LadderFit:
+    """With how readers stop, and coefficients and strengths of the readers who are left."""
+    spec, stopping = fit.spec, None
+    if spec.ladder.stopping is None:
+        firsts = [fit.reading.first_clicks(batch, fit.parameters) for batch in batches]
+        stopping = learnt_stopping(firsts, [batch.pair_context for batch in batches])
+    elif spec.ladder.stopping:
+        stopping = Stopping(1 - spec.ladder.stopping)
+    if stopping is None:
+        return fit
+    reports, given = fit.reports, spec.ladder.examination is not None
+    for close in (1e-3, 1e-3, 1e-11):  # fewer read on, so rates rise, so fewer read on
+        rounds = (*fit.reading.rounds, fit.parameters)
+        fit = replace(fit, reading=Reading(spec.reward, spec.unit, stopping, rounds))
+        parts = _pairs(batches, fit, spec.sample)
+        solution = solved(parts, fit.parameters, given=given, close=close)
+        fit = replace(fit, parameters=solution.parameters)
+    _told("Coefficients where readers stop", solution.report)
+    parameters = strengths(_pairs(batches, fit, spec.strength_sample), fit.parameters)
+    return replace(fit, parameters=parameters, reports=(*reports, solution.report))
+
+
+def _pairs(batches: Iterable[Batch], fit: LadderFit, sample: Sample) -> list[Pairs]:
+    """The pairs of a sample of all batches, by production's word alone."""
     return [
-        pairs_of(batch, np.zeros((0, batch.pair_count, 2)), fit, taking.taken(batch))
+        pairs_of(batch, np.zeros((0, batch.pair_count, 2)), fit, fit.parameters.p, sample.of(batch))
         for batch in batches
     ]
 
 
-def _bare(
-    parts: Sequence[Pairs], theta: Theta, words: list[Floats], candidate: int
-) -> tuple[Floats, FitReport]:
-    """Shape (3,): coefficients of a candidate's word alone; and how their fit ended."""
+def _candidate_only(
+    parts: Sequence[Pairs], parameters: RateParameters, words: list[Floats], candidate: int
+) -> CandidateOnly:
+    """The regression of clicks on a candidate's word alone."""
     of_part = []
     for part, word in zip(parts, words, strict=True):
         own = word[candidate, : len(part.clicks)]
         x = np.column_stack([np.ones(len(own)), own])
-        of_part.append((x, part.clicks, part.rates(theta).exposure))
-    coefficients = np.array([theta.beta[0], 0.0, 0.0])
+        of_part.append((x, part.clicks, part.rates(parameters).exposure))
+    coefficients = np.array([parameters.beta[0], 0.0, 0.0])
     known, size, iterations = (
         np.array([INTERCEPT_PRECISION, *(2 * [COEFFICIENT_PRECISION])]),
         np.inf,
@@ -410,10 +463,11 @@ def _bare(
         score, slope = -known * coefficients, np.diag(known)
         for x, clicks, exposure in of_part:
             due = exposure * expected_rates(x, coefficients)
-            weight = 1 / (1 + due / theta.a)
+            weight = 1 / (1 + due / parameters.a)
             score += (weight * (clicks - due)) @ x
-            slope += (x * (weight**2 * due * (1 + clicks / theta.a))[:, None]).T @ x
+            slope += (x * (weight**2 * due * (1 + clicks / parameters.a))[:, None]).T @ x
         step = np.clip(np.linalg.solve(slope, score), -1, 1)
         coefficients = coefficients + step
         size = float(np.abs(step).max())
-    return coefficients, FitReport.of(iterations, score, slope, converged=size < _CLOSE)
+    report = FitReport.of(iterations, score, slope, converged=size < _CLOSE)
+    return CandidateOnly(coefficients, _told("Coefficients of a candidate alone", report))

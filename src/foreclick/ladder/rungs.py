@@ -32,8 +32,9 @@ from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimation.columns import Loose, View
 from foreclick.estimation.slots import group_sums
 from foreclick.kept import kept
-from foreclick.ladder.coefficients import Pairs, Prior
+from foreclick.ladder.coefficients import Earlier, Pairs
 from foreclick.ladder.features import production_words, seen, steps
+from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.shrinkage import borrowed, climb, descend, own_weight
 from foreclick.logs import ITEM, N
 from foreclick.policies.base import PolicyTable
@@ -463,12 +464,21 @@ def candidate_words(view: View) -> Floats:
     return words
 
 
-def used_words_of(view: View, words: Floats, fit: Prior) -> Floats:
-    """Shape (V, P + new, 2): the candidates' words that count; last, what earlier clicks say."""
-    used = words[list(fit.distinct)]
-    if fit.earlier is None:
+def used_words_of(
+    view: View, words: Floats, distinct: tuple[int, ...], earlier: Earlier | None
+) -> Floats:
+    """Shape (V, P + new, 2): the candidates' words that count; last, what earlier clicks say.
+
+    Args:
+        view: the batch and its candidates.
+        words: Shape (C, P + new, 2): of all candidates.
+        distinct: the candidates whose words count.
+        earlier: what records before the log say.
+    """
+    used = words[list(distinct)]
+    if earlier is None:
         return used
-    return np.concatenate([used, _earlier_word(view, fit.earlier.rates, words.shape[1])[None]])
+    return np.concatenate([used, _earlier_word(view, earlier.rates, words.shape[1])[None]])
 
 
 def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
@@ -484,13 +494,13 @@ def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
     return word
 
 
-def examined(view: View, fit: Prior) -> tuple[pa.Array, Floats]:
+def examined(view: View, fit: CandidateFit) -> tuple[pa.Array, Floats]:
     """The items of all pairs, and how often production and candidates have these examined.
 
     A candidate has what production has in contexts that it does not know.
     """
     batch, coding, slots = view.batch, view.members[0].coding, view.policies.slots
-    words, p = candidate_words(view), fit.theta.p
+    words, p = candidate_words(view), fit.parameters.p
     found = np.zeros((1 + len(fit.distinct), words.shape[1]))
     found[:, : batch.pair_count] = batch.shown @ p
     for own, c in zip(found[1:], fit.distinct, strict=True):
@@ -514,41 +524,62 @@ def overlap(view: View) -> Floats:
     return shown
 
 
-def pairs_of(batch: Batch, words: Floats, fit: Prior, taken: Bools, *, keep: bool = False) -> Pairs:
+def pairs_of(
+    batch: Batch,
+    words: Floats,
+    log: LadderFit,
+    p: Floats,
+    taken: Bools,
+    *,
+    keep: bool = False,
+    kappa_factor: float = 1.0,
+) -> Pairs:
     """The pairs of the contexts that take part, as the fit sees them.
 
     What does not depend on the candidates' words is kept with the batch, if that is wanted.
+
+    Args:
+        batch: the records.
+        words: Shape (V, P or more, 2): the candidates'.
+        log: the fit to the log, of whose finer rungs pairs get what is left.
+        p: Shape (K,): examination, by which finer rungs pass on.
+        taken: Shape (X,): the contexts that take part.
+        keep: whether they are kept.
+        kappa_factor: κ is taken to be so many times as large.
     """
-    upper = np.isfinite(fit.strengths).any()
-    p = fit.theta.p.tobytes() if upper else b""  # by which upper rungs pass on
-    key = "pairs", fit.reward, fit.strengths, p, fit.stopping, fit.base, taken.tobytes()
+    by = p.tobytes() if log.finer else b""
+    key = "pairs", log.strengths, by, log.reading, kappa_factor, taken.tobytes()
     pairs: Pairs | None = batch.cache.get(key)
     if pairs is None:
         sub = batch
         if not taken.all():
             sub = batch.cached(("taken", taken.tobytes()), lambda: batch.only(taken))
-        of = seen(sub, dated=fit.dated)
-        pairs = Pairs(of, fit.reward, fit.unit, taken, *fit_exposure(batch, fit))
+        of = seen(sub, dated=log.spec.dated)
+        exposure = fit_exposure(batch, log, p, kappa_factor)
+        pairs = Pairs(of, log.spec.reward, log.spec.unit, taken, *exposure)
     if keep:
         batch.cache[key] = pairs
     return pairs.with_words(words[:, : batch.pair_count])
 
 
-def fit_exposure(batch: Batch, fit: Prior) -> tuple[Floats | None, Floats | None]:
+def fit_exposure(
+    batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0
+) -> tuple[Floats | None, Floats | None]:
     """Shape (L, K): of each slot, readers times what finer rungs pass on, and that alone."""
-    reading = fit.readers_of(batch)
-    if np.isinf(fit.strengths).all():
+    reading = log.reading.readers(batch, kappa_factor)
+    if not log.finer:
         return reading, None
-    cells = log_cells(batch, fit.top, fit.reward)
-    passed = np.append(position_chain(batch, fit).passed(), 0.0)[cells.finest]
+    cells = log_cells(batch, log.top, log.spec.reward)
+    chain = position_chain(batch, log, p, kappa_factor)
+    passed = np.append(chain.passed(), 0.0)[cells.finest]
     return passed if reading is None else passed * reading, passed
 
 
-def position_chain(batch: Batch, fit: Prior) -> RungChain:
-    """The rungs that know a position, with clicks over records."""
-    p = padded(tuple(fit.theta.p), batch.depth)
-    reading = fit.readers_of(batch)
+def position_chain(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0) -> RungChain:
+    """The rungs that know a position, with clicks over records, examined by p, shape (K,)."""
+    p = padded(tuple(p), batch.depth)
+    reading = log.reading.readers(batch, kappa_factor)
     exposure = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
-    cells = log_cells(batch, fit.top, fit.reward)
-    cells = cells._replace(c=cells.c / fit.unit)
-    return cells.chain(fit.strengths, exposure, batch.pair_count)
+    cells = log_cells(batch, log.top, log.spec.reward)
+    cells = cells._replace(c=cells.c / log.spec.unit)
+    return cells.chain(log.strengths, exposure, batch.pair_count)

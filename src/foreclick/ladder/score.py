@@ -43,8 +43,9 @@ from foreclick.estimation.columns import Loose, Scored, View
 from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
 from foreclick.ladder.behaviour import FEWEST, readers, stop_slope
-from foreclick.ladder.coefficients import Pairs, Prior, Rates, rates
+from foreclick.ladder.coefficients import Pairs, RateParameters, Rates, rates
 from foreclick.ladder.features import Words, below, by_row, expected_rates, powers, production_words
+from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.rungs import (
     ChainGradient,
     Rung,
@@ -92,7 +93,7 @@ class ItemPrior(NamedTuple):
 
 def _item_prior(
     view: View,
-    fit: Prior,
+    fit: CandidateFit,
     words: Floats,
     used_words: Floats,
     x: Floats,
@@ -108,12 +109,12 @@ def _item_prior(
     pairs, new = batch.pair_count, words.shape[1] - batch.pair_count
     owner = np.zeros(pairs + new, dtype=np.int64)
     owner[:pairs] = batch.pair_context
-    steep = max(float(fit.theta.beta[2]), 0.0)
+    steep = max(float(fit.parameters.beta[2]), 0.0)
     before = np.zeros(new, dtype=np.bool_)  # shown in earlier records, so neither deep nor outside
     if fit.earlier is not None:
         before = used_words[-1, pairs:, 0] > 0
     totals, total = np.zeros((4, new)), np.zeros(new)
-    for c, (likeness, member) in enumerate(zip(fit.alike, view.members, strict=True)):
+    for c, (likeness, member) in enumerate(zip(fit.overlaps, view.members, strict=True)):
         slots = member.slots
         fresh = slots.pair >= pairs
         at, mass = slots.pair[fresh] - pairs, slots.mass[fresh]
@@ -124,7 +125,8 @@ def _item_prior(
         word = np.column_stack([np.ones(len(at)), words[c, pairs:][at]])
         deep = m0[pairs:][at] * np.exp(-steep * gap)
         # Of all that the candidate has at this rank, production shows some, and the rest is deep.
-        any_ = np.maximum(reach * expected_rates(word, fit.bare[c]) + (1 - reach) * deep, deep)
+        alone = expected_rates(word, fit.candidate_only[c].coefficients)
+        any_ = np.maximum(reach * alone + (1 - reach) * deep, deep)
         beyond = np.where(before[at], 0.0, place.outside(likeness.outside))
         most = place.outside(max(likeness.outside, likeness.most))
         out, inside = beyond * any_, (1 - beyond) * deep
@@ -136,9 +138,9 @@ def _item_prior(
     m = m0 * level[owner]
     alpha = m.copy()
     if pairs:
-        alpha[:pairs] = (item.c + fit.theta.a) / (item.n + fit.theta.a / m[:pairs])
+        alpha[:pairs] = (item.c + fit.parameters.a) / (item.n + fit.parameters.a / m[:pairs])
     lift = level[owner[pairs:]]
-    by_pair, by_context = fit.kappa_of(batch)
+    by_pair, by_context = fit.log.reading.kappa(batch)
     kappa = np.append(by_pair, by_context[owner[pairs:]])
     return ItemPrior(x, m0, alpha, steep * down, outside * lift, most * lift, owner, kappa)
 
@@ -183,37 +185,41 @@ class LadderChain(NamedTuple):
         return RungChain((*self.positions.rungs, self.item, self.context))
 
 
-def ladder_chain(batch: Batch, fit: Prior, expected: Floats) -> LadderChain:
+def ladder_chain(
+    batch: Batch, log: LadderFit, parameters: RateParameters, expected: Floats
+) -> LadderChain:
     """The log's cells on every rung.
 
     Args:
         batch: the records.
-        fit: the prior.
+        log: the fit to the log.
+        parameters: examination, and the strengths of items and contexts.
         expected: Shape (P,): what β expects of each pair.
     """
-    count, positions = batch.context_count, position_chain(batch, fit)
+    count, positions = batch.context_count, position_chain(batch, log, parameters.p)
     n, c = positions.climb()
-    pair_rates = rates(batch.pair_context, count, c, n, expected, fit.theta)
-    item = Rung(fit.theta.a / pair_rates.m, n, c, batch.pair_context, count, expected)
-    context = Rung(fit.theta.t, *item.climb(), np.zeros(count, dtype=np.int64), 1)
+    pair_rates = rates(batch.pair_context, count, c, n, expected, parameters)
+    item = Rung(parameters.a / pair_rates.m, n, c, batch.pair_context, count, expected)
+    context = Rung(parameters.t, *item.climb(), np.zeros(count, dtype=np.int64), 1)
     return LadderChain(positions, item, context, pair_rates)
 
 
-def _standing(view: View, fit: Prior) -> Standing:
+def _standing(view: View, fit: CandidateFit) -> Standing:
     batch = view.batch
     words, pairs = candidate_words(view), batch.pair_count
     never = np.zeros((words.shape[1] - pairs, 2))
     own = np.concatenate([production_words(batch), never])
-    used_words = used_words_of(view, words, fit)
+    used_words = used_words_of(view, words, fit.distinct, fit.earlier)
     x = Words.of(used_words).columns(powers(own))
-    m0 = expected_rates(x, fit.theta.beta)
-    chain, item, context, log_rates = ladder_chain(batch, fit, m0[:pairs].copy())
+    m0 = expected_rates(x, fit.parameters.beta)
+    at = fit.parameters
+    chain, item, context, log_rates = ladder_chain(batch, fit.log, at, m0[:pairs].copy())
     items = _item_prior(view, fit, words, used_words, x, m0, item, log_rates.level)
     return Standing(chain, item, context, log_rates, items, used_words)
 
 
 def score_prior(
-    view: View, targets: list[Target], fit: Prior, *, rows: bool, apart: bool = False
+    view: View, targets: list[Target], fit: CandidateFit, *, rows: bool, apart: bool = False
 ) -> Scored:
     """The columns of a ladder on the prior: a target after the other, candidates side by side.
 
@@ -234,15 +240,17 @@ def score_prior(
 class _Scoring:
     """The work on one batch: E columns, then N that contexts share."""
 
-    def __init__(self, view: View, targets: list[Target], fit: Prior, *, apart: bool) -> None:
+    def __init__(
+        self, view: View, targets: list[Target], fit: CandidateFit, *, apart: bool
+    ) -> None:
         self.view, self.targets, self.fit, self.apart = view, targets, fit, apart
         batch = view.batch
         self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
-        self.cells = log_cells(batch, fit.top, fit.reward)
+        self.cells = log_cells(batch, fit.log.top, fit.log.spec.reward)
         self.standing = _standing(view, fit)
         self.chain, self.items = self.standing.chain, self.standing.items
         depth = min(max(target.metric.depth for target in targets), view.policies.depth)
-        self.slots = candidate_slots(view, depth, by_list=fit.top == "list")
+        self.slots = candidate_slots(view, depth, by_list=fit.log.top == "list")
         self.slot_chain = _slot_chain(view, fit, self.chain, self.items, self.slots)
         self.rate = self.slot_chain.rates[0].rate
         self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
@@ -254,7 +262,9 @@ class _Scoring:
         self.top_position = np.zeros(len(self.chain.finest.n), dtype=np.int64)
         self.top_position[self.cells.finest[shown]] = np.nonzero(shown)[1]
         self.top_context = batch.pair_context[self.chain.base()]
-        self.worth = None if fit.worth is None else SlotWorths(view, fit, self.slots)
+        self.worth: SlotWorths | None = None
+        if fit.click_values is not None:
+            self.worth = SlotWorths(view, fit, fit.click_values, self.slots)
         self.shown_worth = 1.0 if self.worth is None else self.worth.shown
         self.top_worth = 1.0 if self.worth is None else self.worth.logged
         f = np.stack([row_credit(batch, target.metric) for target in targets])
@@ -273,7 +283,7 @@ class _Scoring:
         sources = self._pass_down(self.shows, self.showed)
         clicks, lost = h * self.slot_chain.rate, produced * self.rate
         earned = clicks * self.shown_worth
-        if fit.stopping:
+        if fit.log.stopping:
             self.at_item += self._stopped(earned)
         self.earned = earned
         more = np.zeros(len(slots.pair))
@@ -282,17 +292,17 @@ class _Scoring:
         coverage = Coverage(
             mass=group_sums(slots.context, h, count),
             covered=group_sums(slots.context, np.where(self.fresh, 0.0, h), count),
-            borrowed=group_sums(slots.context, self.fresh * earned * fit.unit, count),
-            further=group_sums(slots.context, earned * more * fit.unit, count),
+            borrowed=group_sums(slots.context, self.fresh * earned * fit.log.spec.unit, count),
+            further=group_sums(slots.context, earned * more * fit.log.spec.unit, count),
         )
         rungs = group_sums(slots.context, np.stack([h * source for source in sources]), count)
         self.difference = group_sums(slots.context, earned, count)
         self.difference -= group_sums(self.top_context, lost * self.top_worth, count)
-        value = self.difference * fit.unit
+        value = self.difference * fit.log.spec.unit
         value += group_sums(self.batch.row_context, self.credit * self.batch.n, count) * self.knows
         found = Scored(value, coverage, rungs)
         if self.worth is not None:
-            found.pull = self.worth.pull(clicks * fit.unit, lost * fit.unit)
+            found.pull = self.worth.pull(clicks * fit.log.spec.unit, lost * fit.log.spec.unit)
         return found
 
     def _pass_down(self, h: Floats, produced: Floats) -> list[Floats]:
@@ -309,7 +319,7 @@ class _Scoring:
         own[: self.pairs] = 1 - item.borrowed()
         own = own[slots.pair]
         fresh = self.fresh * left
-        none = [np.zeros(h.shape[1])] * (len(self.fit.ladder.rungs) - len(sources) - 3)
+        none = [np.zeros(h.shape[1])] * (len(self.fit.log.spec.ladder.rungs) - len(sources) - 3)
         return [*none, *sources, left * own, left * (1 - own) - fresh, fresh]
 
     def _stopped(self, earned: Floats) -> Floats:
@@ -347,9 +357,10 @@ class _Scoring:
     def errors(self, scored: Scored) -> None:
         """Add how records move the columns, and which errors no record shows."""
         fit, batch, width = self.fit, self.batch, self.width
-        taken = fit.taken(batch, self.view.known)
-        part = pairs_of(batch, self.standing.used_words, fit, taken)
-        factor, slope = self._of_items(scored, part.spans(fit.theta))
+        taken = fit.log.spec.sample.of(batch, self.view.known)
+        words, p = self.standing.used_words, fit.parameters.p
+        part = pairs_of(batch, words, fit.log, p, taken)
+        factor, slope = self._of_items(scored, part.spans(fit.parameters))
         found = self.slot_chain.gradient(self.weights, factor, batch.pair_context)
         factor = found.by_click
         scored.loose += found.unexplained
@@ -360,11 +371,11 @@ class _Scoring:
             here = np.flatnonzero(position == place)
             moved = found.by_exposure[:, here]
             slope[words + place - 1] = self._sums(found.context[here], moved)
-        scored.slope = slope * fit.unit
+        scored.slope = slope * fit.log.spec.unit
         for name, error in self._shared(slope, found).items():
-            scored.shared[name] = error[None] * fit.unit
+            scored.shared[name] = error[None] * fit.log.spec.unit
         for loose in scored.loose:
-            loose.error[:width] *= fit.unit
+            loose.error[:width] *= fit.log.spec.unit
         scored.psi = self._influence(part, taken, factor)
         if self.apart:
             scored.unshared = self._unshared(factor[:width])
@@ -383,10 +394,10 @@ class _Scoring:
         """How far a click on each pair moves the columns, (E + N, P); and slopes, (N, E, X)."""
         fit, items, pairs, count = self.fit, self.items, self.pairs, self.count
         log_rates, context, n = self.standing.log_rates, self.standing.context, self.standing.item.n
-        a, t, new = fit.theta.a, fit.theta.t, len(items.alpha) - pairs
-        every = np.zeros((self.width + len(fit.inverse), len(items.alpha)))
+        a, t, new = fit.parameters.a, fit.parameters.t, len(items.alpha) - pairs
+        every = np.zeros((self.width + len(fit.solution.inverse), len(items.alpha)))
         every[: self.width] = self.at_item
-        every[self.width :, :pairs] = -(spans @ fit.inverse.T).T
+        every[self.width :, :pairs] = -(spans @ fit.solution.inverse.T).T
         share, exposure = (
             np.append(log_rates.prior_share, np.ones(new)),
             np.append(n, np.zeros(new)),
@@ -399,7 +410,7 @@ class _Scoring:
         missed = np.sqrt(t) / (context.n + t) / log_rates.level
         scored.loose.append(Loose(np.arange(count), by_level * missed))
         by_mean = (every * items.alpha - passed * m)[: self.width] * share  # by log m
-        slope = np.zeros((len(fit.inverse), self.width, count if self.apart else 1))
+        slope = np.zeros((len(fit.solution.inverse), self.width, count if self.apart else 1))
         if self.apart:
             for j, column in enumerate(items.x.T):
                 slope[j] = group_sums(items.owner, by_mean * column, count)
@@ -411,9 +422,9 @@ class _Scoring:
     def _stops(self) -> Floats:
         """Shape (cells,): by how much the logarithm of examination falls with that of κ."""
         slots, fit, batch = self.slots, self.fit, self.batch
-        lists, kappa = self.view.policies.lists.pairs, fit.kappa_of(batch)[0]
+        lists, kappa = self.view.policies.lists.pairs, fit.log.reading.kappa(batch)[0]
         own = stop_slope(self.items.alpha, lists, self.items.kappa)
-        logged = stop_slope(fit.attraction_of(batch), batch.lists, kappa).ravel()
+        logged = stop_slope(fit.log.reading.attraction(batch), batch.lists, kappa).ravel()
         of_slots, of_log = own[slots.listed, slots.position], logged[self.cells.examined]
         return np.asarray(self.slot_chain.by_cell(self.chain.examined, of_slots, of_log))
 
@@ -436,11 +447,11 @@ class _Scoring:
             source.UNREACHABLE: UNREACHABLE_SD * self._sums(slots.context, self.earned * out),
             source.SHRINKAGE: SHRINKAGE_ERROR * change,
         }
-        if fit.stopping and fit.stopping.sd:
+        if fit.log.stopping and fit.log.stopping.sd:
             stopped = self._sums(found.context, found.by_exposure * self._stops())
             for own, moved in zip(slope, fit.by_stopping, strict=True):
                 stopped += own * moved
-            errors[source.STOPPING] = fit.stopping.sd * stopped
+            errors[source.STOPPING] = fit.log.stopping.sd * stopped
         return errors
 
     def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
@@ -450,22 +461,22 @@ class _Scoring:
         with the share h of its exposure on that day, 1 / √(1 − h) undoes it.
         """
         batch, fit, width, of = self.batch, self.fit, self.width, part.of
-        rows, reward = np.flatnonzero(taken[batch.row_context]), batch.reward(fit.reward)
+        rows, reward = np.flatnonzero(taken[batch.row_context]), batch.reward(fit.log.spec.reward)
         turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
         slot = self.cells.finest[batch.row_list]
         left = -np.append(self.rate, 0.0)[slot]
-        left[reward.row, reward.position] += reward.value / fit.unit
-        if fit.dated:
-            r, pair = part.rates(fit.theta), of.pair
-            own = part.turn_e(fit.theta) / (r.exposure + fit.theta.a / r.m)[pair]
+        left[reward.row, reward.position] += reward.value / fit.log.spec.unit
+        if fit.log.spec.dated:
+            r, pair = part.rates(fit.parameters), of.pair
+            own = part.turn_e(fit.parameters) / (r.exposure + fit.parameters.a / r.m)[pair]
             left[rows] *= np.append(leverage_factor(own), 1.0)[turn]
         psi = by_row(left, slot, factor.T)
         psi[:width] += ratio(self.difference, batch.context_n)[:, batch.row_context]
-        _, passed = fit_exposure(batch, fit)
+        _, passed = fit_exposure(batch, fit.log, fit.parameters.p)
         left = left[rows] if passed is None else left[rows] * passed[batch.row_list[rows]]
         score = np.concatenate([part.scores(left, turn), left.T[1:]])
-        psi[width:, rows] += fit.inverse @ score
-        psi[:width] *= fit.unit
+        psi[width:, rows] += fit.solution.inverse @ score
+        psi[:width] *= fit.log.spec.unit
         psi[:width] += self.credit * self.knows[:, batch.row_context]
         return psi
 
@@ -476,8 +487,9 @@ class _Scoring:
         exposure in the log and H that of the candidate: the paper's weights, bounded.
         What influence has of that already is taken away.
         """
-        batch, reward, size = self.batch, self.batch.reward(self.fit.reward), len(self.items.alpha)
-        e = padded(tuple(self.fit.theta.p), max(len(self.theta[0]), batch.depth))
+        batch, spec, size = self.batch, self.fit.log.spec, len(self.items.alpha)
+        reward = batch.reward(spec.reward)
+        e = padded(tuple(self.fit.parameters.p), max(len(self.theta[0]), batch.depth))
         top, at = self.chain.base(), e[self.top_position]
         moved = group_sums(self.slots.pair, self.shows * e[self.slots.position], size)
         moved = moved[:, : self.pairs] - group_sums(top, self.showed * at, self.pairs)
@@ -486,29 +498,31 @@ class _Scoring:
         missed = alone[:, top] - factor
         slot = self.cells.finest[batch.row_list]
         left = -np.append(self.rate, 0.0)[slot]
-        left[reward.row, reward.position] += reward.value / self.fit.unit
-        return by_row(left, slot, missed.T) * self.fit.unit
+        left[reward.row, reward.position] += reward.value / spec.unit
+        return by_row(left, slot, missed.T) * spec.unit
 
 
-def prior_worth(view: View, targets: list[Target], fit: Prior) -> Floats:
+def prior_worth(view: View, targets: list[Target], fit: CandidateFit) -> Floats:
     """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
     standing = _standing(view, fit)
     depth = min(max(target.metric.depth for target in targets), view.policies.depth)
     slots = candidate_slots(view, depth, by_list=True)
     rate = _slot_chain(view, fit, standing.chain, standing.items, slots).rate
-    if fit.worth is not None:
-        rate = rate * SlotWorths(view, fit, slots).shown
+    if fit.click_values is not None:
+        rate = rate * SlotWorths(view, fit, fit.click_values, slots).shown
     theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
-    return group_sums(slots.listed, rate * theta * fit.unit, len(view.policies.lists.mass))
+    return group_sums(slots.listed, rate * theta * fit.log.spec.unit, len(view.policies.lists.mass))
 
 
 def _slot_chain(
-    view: View, fit: Prior, chain: RungChain, items: ItemPrior, slots: Slots
+    view: View, fit: CandidateFit, chain: RungChain, items: ItemPrior, slots: Slots
 ) -> SlotChain:
     """Slots of candidates on the rungs that know a position."""
-    by_list, k = fit.top == "list", slots.position
-    e = padded(tuple(fit.theta.p), max(view.policies.depth, view.batch.depth))[k]
-    if fit.stopping:
+    by_list, k = fit.log.top == "list", slots.position
+    e = padded(tuple(fit.parameters.p), max(view.policies.depth, view.batch.depth))[k]
+    if fit.log.stopping:
         e = e * readers(items.alpha, view.policies.lists.pairs, items.kappa)[slots.listed, k]
-    cells = slot_cells(view, log_cells(view.batch, fit.top, fit.reward), slots, by_list=by_list)
+    cells = slot_cells(
+        view, log_cells(view.batch, fit.log.top, fit.log.spec.reward), slots, by_list=by_list
+    )
     return slot_chain(chain, slots, cells, e, items.alpha)

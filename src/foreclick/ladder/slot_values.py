@@ -24,7 +24,7 @@ from foreclick.estimation.columns import Loose, Scored, View
 from foreclick.estimation.slots import group_sums
 from foreclick.estimation.sources import VALUE_SHRINKAGE, VALUE_SLOPE
 from foreclick.ladder.click_value import Worth, clicked, learn_worth, mean_and_noise
-from foreclick.ladder.coefficients import Prior
+from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.rungs import (
     RungChain,
     Slots,
@@ -49,17 +49,19 @@ def worth_chain(batch: Batch, top: str, worth: Worth) -> RungChain:
     return cells.chain(worth.strengths, at, batch.pair_count)
 
 
-def with_worth(fit: Prior, reward: str, parts: Sequence[tuple[Batch, pa.Array, Floats]]) -> Prior:
-    """A prior of clicks with what they are worth.
+def with_worth(
+    fit: LadderFit, reward: str, parts: Sequence[tuple[Batch, pa.Array, Floats]]
+) -> tuple[LadderFit, Worth]:
+    """The fit of clicks with the rungs that click values need, and these.
 
     Args:
-        fit: the prior of clicks.
+        fit: the fit of clicks to the log.
         reward: what clicks earn.
         parts: of each batch, the items of pairs, those that candidates alone show too, and, shape
             (1 + V, Q), how often production and candidates have these examined.
     """
     mean, noise = mean_and_noise(reward, [batch for batch, *_ in parts])
-    count = 3 if fit.ladder.top == "list" else 1
+    count = 3 if fit.spec.ladder.top == "list" else 1
     wide = replace(fit, strengths=(np.inf,) * (count - len(fit.strengths)) + fit.strengths)
 
     def learnt(worth: Worth) -> Worth:
@@ -75,8 +77,8 @@ def with_worth(fit: Prior, reward: str, parts: Sequence[tuple[Batch, pa.Array, F
         if np.isfinite(strengths).any():
             worth = learnt(replace(worth, strengths=strengths))
     if len(fit.strengths) < count and np.isinf(worth.strengths[:-1]).all():
-        return replace(fit, worth=replace(worth, strengths=worth.strengths[-1:]))
-    return replace(wide, worth=worth)
+        return fit, replace(worth, strengths=worth.strengths[-1:])
+    return wide, worth
 
 
 class _Clicks:
@@ -89,10 +91,10 @@ class _Clicks:
     """
 
     def __init__(
-        self, fit: Prior, worth: Worth, batch: Batch, items: pa.Array, examined: Floats
+        self, fit: LadderFit, worth: Worth, batch: Batch, items: pa.Array, examined: Floats
     ) -> None:
         at, cells, k = clicked(batch, worth.reward), log_cells(batch, fit.top, CLICKS), batch.depth
-        taken = replace(fit, share=fit.few).taken(batch)[batch.row_context[at.row]]
+        taken = fit.spec.strength_sample.of(batch)[batch.row_context[at.row]]
         row, self.position, pair = at.row[taken], at.position[taken], at.pair[taken]
         self.one_c, self.one_r = at.c[taken], at.r[taken] / worth.mean
         self.c, self.r = self.one_c * batch.n[row], self.one_r * batch.n[row]
@@ -101,7 +103,7 @@ class _Clicks:
         self.cells = [pair, cells.position[pair * k + self.position].astype(np.int64)]
         if fit.top == "list":
             self.cells += [cells.prefix[slot].astype(np.int64), slot]
-        self.day = batch.clusters["period"][row].astype(np.int64) if fit.dated else None
+        self.day = batch.clusters["period"][row].astype(np.int64) if fit.spec.dated else None
 
     def others(self, cell: Ints, each: Floats | float = 1.0) -> tuple[Floats, Floats]:
         """Shape (S,): clicks, each counted so often, and rewards of the cell on other days.
@@ -178,17 +180,17 @@ class SlotWorths:
         shown: Shape (Q,): at the slots that candidates show.
     """
 
-    def __init__(self, view: View, fit: Prior, slots: Slots) -> None:
-        self.worth, self.batch = fit.worth, view.batch
-        self.cells = log_cells(view.batch, fit.top, CLICKS)
-        chain = worth_chain(view.batch, fit.top, fit.worth)
-        self.pairs = fit.worth.of(*examined(view, fit), *chain.climb())
-        cells = slot_cells(view, self.cells, slots, by_list=fit.top == "list")
-        nu = fit.worth.at(slots.position)
+    def __init__(self, view: View, fit: CandidateFit, worth: Worth, slots: Slots) -> None:
+        self.worth, self.batch, top = worth, view.batch, fit.log.top
+        self.cells = log_cells(view.batch, top, CLICKS)
+        chain = worth_chain(view.batch, top, worth)
+        self.pairs = worth.of(*examined(view, fit), *chain.climb())
+        cells = slot_cells(view, self.cells, slots, by_list=top == "list")
+        nu = worth.at(slots.position)
         self.chain = slot_chain(chain, slots, cells, nu, self.pairs.w)
         self.rate = self.chain.rates[0].rate
-        self.logged = self.rate * fit.worth.mean
-        self.shown = self.chain.rate * fit.worth.mean
+        self.logged = self.rate * worth.mean
+        self.shown = self.chain.rate * worth.mean
 
     def pull(self, shown: Floats, logged: Floats) -> Floats:
         """Shape (E, I + F): how the worth of items, and γ, move columns.

@@ -15,7 +15,7 @@ import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.ladder.coefficients import Pairs, Theta
+from foreclick.ladder.coefficients import Pairs, RateParameters
 from foreclick.ladder.features import Seen
 from foreclick.ladder.shrinkage import GAIN, least, loss_of
 
@@ -75,7 +75,7 @@ class _Entries(NamedTuple):
 def upper_strengths(
     parts: Sequence[Pairs],
     slots: Sequence[RowSlots],
-    theta: Theta,
+    theta: RateParameters,
     reading: Sequence[Floats | None],
 ) -> tuple[float, ...]:
     """Strengths of the rungs that know a position, finest first; infinite for no rate of its own.
@@ -125,7 +125,7 @@ def _rate(at: _Entries, x: Floats, s: float) -> Floats:
     return np.asarray((at.c_before + s * x) / (at.n_before + s))
 
 
-def _item_rates(part: Pairs, theta: Theta) -> Floats:
+def _item_rates(part: Pairs, theta: RateParameters) -> Floats:
     """Shape (turns,): the rate of a pair, of the days before; of all records if there are none."""
     of = part.of
     if not of.dated:
@@ -136,7 +136,7 @@ def _item_rates(part: Pairs, theta: Theta) -> Floats:
 
 
 def _chain(
-    part: Pairs, at: RowSlots, theta: Theta, reading: Floats | None
+    part: Pairs, at: RowSlots, theta: RateParameters, reading: Floats | None
 ) -> list[tuple[_Entries, Floats]]:
     """The rungs from "position" up: entries, and how much a record of each is examined."""
     of, batch = part.of, part.of.batch
@@ -160,7 +160,7 @@ def _chain(
     return rungs
 
 
-def _exposed(part: Pairs, at: RowSlots, theta: Theta, reading: Floats | None) -> Floats:
+def _exposed(part: Pairs, at: RowSlots, theta: RateParameters, reading: Floats | None) -> Floats:
     """Shape (S,): how much a record of each slot is examined."""
     examined = theta.p[at.position]
     if reading is None:
@@ -191,7 +191,7 @@ def _surprise(values: Floats) -> float:
     return float(values.sum() / np.sqrt((values**2).sum() + 1e-300))
 
 
-def reacts(parts: Sequence[Pairs], theta: Theta) -> float:
+def reacts(parts: Sequence[Pairs], theta: RateParameters) -> float:
     """By how many standard errors production moves an item up after a lucky day.
 
     Less the same with time reversed: that rank and clicks both know the rate cancels.
@@ -212,7 +212,7 @@ def reacts(parts: Sequence[Pairs], theta: Theta) -> float:
 # --- candidates that have seen the clicks ---------------------------------------------------------
 
 
-def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta) -> Floats:
+def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: RateParameters) -> Floats:
     """Shape (C,): by how many standard errors candidates predict early clicks better than later.
 
     Of each pair, clicks before a day are held against those after it, as its exposure would share
@@ -227,7 +227,9 @@ def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta) -> Floa
     return np.maximum(*(_leaks(parts, words, theta, share) for share in (0.5, 0.75)))
 
 
-def _leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: Theta, share: float) -> Floats:
+def _leaks(
+    parts: Sequence[Pairs], words: Sequence[Floats], theta: RateParameters, share: float
+) -> Floats:
     columns, over, weights, before = [], [], [], 0
     contexts: list[Ints] = []
     for part, word in zip(parts, words, strict=True):

@@ -29,8 +29,9 @@ import pyarrow as pa
 
 from foreclick.allowances import SHARED_ERROR_WEIGHT
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
-from foreclick.ladder.coefficients import Prior, moved_rates, rates
+from foreclick.ladder.coefficients import moved_rates, rates
 from foreclick.ladder.features import expected_rates, powers, steps
+from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.rungs import Rung, RungChain
 from foreclick.ladder.shrinkage import borrowed, own_weight
 from foreclick.logs import CONTEXT, ITEM, numbered
@@ -85,7 +86,7 @@ class LadderRates:
         covariance: Shape (N, N): of γ, β and log p.
     """
 
-    fit: Prior
+    fit: LadderFit
     covariance: Floats
 
     def rates(self, owner: Ints, n: Floats, c: Floats, records: Floats) -> ItemRates:
@@ -97,24 +98,24 @@ class LadderRates:
             c: Shape (P, K): their clicks there.
             records: Shape (X,): records of each context.
         """
-        theta, unit, (pairs, depth) = self.fit.theta, self.fit.unit, n.shape
-        p, (s,) = theta.p, self.fit.strengths
+        at, unit, (pairs, depth) = self.fit.parameters, self.fit.spec.unit, n.shape
+        p, (s,) = at.p, self.fit.strengths
         pair, e = np.repeat(np.arange(pairs), depth), np.tile(p, pairs)
         chain = RungChain((Rung(s, n.ravel(), c.ravel() / unit, pair, pairs, e),))
         exposure, clicks = chain.climb()
         words = np.stack([n.sum(axis=1), n @ steps(depth)], axis=1)
         words = words / np.maximum(records, 1e-300)[owner][:, None]
         x = powers(words)
-        expected = expected_rates(x, theta.beta)
-        r = rates(owner, len(records), clicks, exposure, expected, theta)
+        expected = expected_rates(x, at.beta)
+        r = rates(owner, len(records), clicks, exposure, expected, at)
         rate = chain.rates(r.alpha)[0].rate.reshape(n.shape)
         lent, weight = borrowed(n, s), own_weight(n, s)
-        item_own = 1 / (r.exposure + theta.a / r.m)
+        item_own = 1 / (r.exposure + at.a / r.m)
         variance = r.alpha * item_own + (r.alpha * r.prior_share) ** 2 / r.weight[owner]
         variance = rate * weight + lent**2 * (variance[:, None] * p * p)
         by_item = np.where(r.exposure > 0, item_own, 0.0)
         step = np.where(n > 0, weight, 0.0) + lent * p * by_item[:, None]
-        slope = moved_rates(owner, len(records), r, x, n * lent, theta)
+        slope = moved_rates(owner, len(records), r, x, n * lent, at)
         moved, first = slope @ self.covariance, slope.shape[1] - depth + 1
         quadratic = np.repeat((moved * slope).sum(axis=1)[:, None], depth, axis=1)
         quadratic[:, 1:] += 2 * r.alpha[:, None] * moved[:, first:]

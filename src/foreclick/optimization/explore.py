@@ -45,7 +45,7 @@ from foreclick.estimation.columns import View
 from foreclick.estimation.slots import row_credit
 from foreclick.estimators import LADDERS, parse_estimators
 from foreclick.inference import bisect, margins, sample_size
-from foreclick.ladder.fit import converged, fit_priors
+from foreclick.ladder.fit import checked, fit_candidates
 from foreclick.ladder.score import score_prior
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
@@ -410,8 +410,8 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
     """
     batches, depth = batches_of(tally), max(tally.shape.depth, metric.depth)
     ladder = LADDERS["ladder"]
-    fits = fit_priors(tally, ladder, [metric.reward], [candidate], depth, drop=False)
-    fit = converged(fits[metric.reward])
+    fits = fit_candidates(tally, ladder, [metric.reward], [candidate], depth, drop=False)
+    fit = checked(fits[metric.reward])
     target = Target(ladder.model, metric, math.inf, ladder)
     values, tables, by_context, by_list, contexts_before, lists_before = [], [], [], [], 0, 0
     for batch in batches:

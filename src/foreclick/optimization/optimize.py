@@ -19,7 +19,7 @@ from foreclick.curves.learnt import with_curves
 from foreclick.engines import TableLike, open_source, write_rows
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
-from foreclick.ladder.fit import converged, production_covariance, production_prior
+from foreclick.ladder.fit import checked, production_covariance, production_fit
 from foreclick.ladder.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
@@ -232,7 +232,7 @@ def optimize(
         batches = batches_of(tally)
         log_folds, ladder = FoldedLog(batches, folds), None
         if isinstance(by, Ladder):
-            fit = converged(production_prior(batches, by, metric.reward))
+            fit = checked(production_fit(batches, by, metric.reward))
             ladder = LadderRates(fit, production_covariance(batches, fit))
         q, (clip,) = theta * np.array(model.examined(depth)), by.clip or (math.inf,)
         # Cells: lists of the log, items at positions, or items. One position is every position.
@@ -252,7 +252,7 @@ def optimize(
             judged = _judged(log_folds, held_out, metric, judge)
         notes = [*notes, *assumed]
         if ladder is not None:
-            notes += drift_of(batches, metric.reward, ladder.fit.theta.p).notes()
+            notes += drift_of(batches, metric.reward, ladder.fit.parameters.p).notes()
     row, words = summary(contexts, judged, (by.name, metric.name), held_out=judge is not None)
     return Optimized(
         (row,),

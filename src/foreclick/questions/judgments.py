@@ -19,8 +19,8 @@ from foreclick.engines.files import checked_file, ending, whole_file
 from foreclick.errors import ReportError
 from foreclick.estimation.sums import whole_number
 from foreclick.estimators import Ladder
-from foreclick.ladder.coefficients import Prior
-from foreclick.ladder.fit import converged, production_covariance, production_prior
+from foreclick.ladder.fit import checked, production_covariance, production_fit
+from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.rungs import pairs_of
 from foreclick.logs import CONTEXT, ITEM
 from foreclick.options import verb
@@ -193,7 +193,7 @@ def judgments(
     check_earned(tally, reward)
     batches, ladder = batches_of(tally), Ladder(examination=examination)
     report_step("Grading items")
-    fit = converged(production_prior(batches, ladder, reward))
+    fit = checked(production_fit(batches, ladder, reward))
     shared = production_covariance(batches, fit)
     table = pa.concat_tables(
         [_graded(batch, fit, shared, confidence) for batch in batches]
@@ -225,19 +225,20 @@ def judgments(
     return Judgments(tuple(rows), tuple(rows[0]), tuple(notes), items=table, names=tally.names)
 
 
-def _graded(batch: Batch, fit: Prior, shared: Floats, confidence: float) -> pa.Table:
+def _graded(batch: Batch, fit: LadderFit, shared: Floats, confidence: float) -> pa.Table:
     """Rates, intervals and grades of the pairs of a batch; `shared` is what all contexts share."""
     from scipy.special import gammaincinv  # noqa: PLC0415 - slow to import
 
     owner, none = batch.pair_context, np.zeros((0, batch.pair_count, 2))
-    part = pairs_of(batch, none, fit, batch.context_n > 0)
-    r, moves = part.rates(fit.theta), part.moves(fit.theta)
-    variance = r.alpha / (r.exposure + fit.theta.a / r.m)
+    parameters, unit = fit.parameters, fit.spec.unit
+    part = pairs_of(batch, none, fit, parameters.p, batch.context_n > 0)
+    r, moves = part.rates(parameters), part.moves(parameters)
+    variance = r.alpha / (r.exposure + parameters.a / r.m)
     variance += (r.alpha * r.prior_share) ** 2 / r.weight[owner]
     variance += np.maximum(((moves @ shared) * moves).sum(axis=1), 0.0)
-    rate, shape, tail = r.alpha * fit.unit, r.alpha**2 / variance, (1 - confidence) / 2
+    rate, shape, tail = r.alpha * unit, r.alpha**2 / variance, (1 - confidence) / 2
     low, high = (gammaincinv(shape, q) * rate / shape for q in (tail, 1 - tail))
-    earned = batch.rewards[fit.reward]
+    earned = batch.rewards[fit.spec.reward]
     clicks = batch.by_slot(batch.earned_slot(earned), batch.n[earned.row] * earned.value)
     # The best of each context, as every context has a pair, is the one that begins highest.
     surest = np.lexsort((np.arange(len(low)), -low, owner))

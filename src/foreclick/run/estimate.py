@@ -36,8 +36,8 @@ from foreclick.estimation.sums import (
     added,
 )
 from foreclick.kept import kept_latest
-from foreclick.ladder.coefficients import Prior
 from foreclick.ladder.fit import fit_ladders, known_part
+from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.score import prior_worth, score_prior
 from foreclick.logs import Shape
 from foreclick.models import ClickModel
@@ -103,7 +103,7 @@ class BatchWork:
     shape: Shape
     strata: Strata
     sampled: tuple[int, ...]
-    ladders: tuple[Prior | None, ...]
+    ladders: tuple[CandidateFit | None, ...]
 
     def __call__(self, batch: Batch) -> LogSums:
         """What the batch adds to the answer."""
@@ -135,7 +135,7 @@ class BatchWork:
     def _click_values(self, block: _Block) -> tuple[Floats | None, ...]:
         return tuple(
             None
-            if fit is None or fit.worth is None
+            if fit is None or fit.click_values is None
             else score_prior(block.view, targets, fit, rows=False).pull
             for targets, fit in zip(self.question.groups, self.ladders, strict=True)
         )
@@ -218,7 +218,7 @@ class BatchWork:
     # --- columns ----------------------------------------------------------------------------------
 
     def _group(
-        self, block: _Block, targets: list[Target], fit: Prior | None, credit: Floats
+        self, block: _Block, targets: list[Target], fit: CandidateFit | None, credit: Floats
     ) -> tuple[GroupSums, Floats | None]:
         """The sums of a group, and ψ + V of records."""
         if fit is None:
@@ -478,29 +478,30 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     return Estimates(question, tally.shape, strata, replace(found, groups=tuple(groups)), fits)
 
 
-def _with_fit_errors(group: GroupSums, fit: Prior | None, records: Floats) -> GroupSums:
+def _with_fit_errors(group: GroupSums, fit: CandidateFit | None, records: Floats) -> GroupSums:
     """With errors of what a ladder learnt from all contexts together."""
     if fit is None or group.errors is None:
         return group
     errors = group.errors
-    known = (fit.inverse * fit.known) @ fit.inverse.T
+    inverse = fit.solution.inverse
+    known = (inverse * fit.solution.known) @ inverse.T
     coefficients = errors.coefficients + known
     columns = errors.columns
-    if fit.worth is not None:  # of a part, as far as it has the records
+    if fit.click_values is not None:  # of a part, as far as it has the records
         share = (records / records[-1])[:, None, None]
-        columns = columns + share**2 * fit.worth.unexplained()
+        columns = columns + share**2 * fit.click_values.unexplained()
     more = replace(errors, columns=columns, coefficients=coefficients, known=known)
     return replace(group, errors=more)
 
 
 def _with_click_values(batches: Batches, work: BatchWork) -> BatchWork:
     """With how what clicks on items are worth, in all contexts, moves the columns."""
-    if not any(fit is not None and fit.worth for fit in work.ladders):
+    if not any(fit is not None and fit.click_values for fit in work.ladders):
         return work
     pulls = reduce(added, batches.map(work.click_values, work.question.workers))
     ladders = tuple(
-        replace(fit, worth=fit.worth.with_pull(pull))
-        if fit is not None and fit.worth is not None and pull is not None
+        replace(fit, click_values=fit.click_values.with_pull(pull))
+        if fit is not None and fit.click_values is not None and pull is not None
         else fit
         for fit, pull in zip(work.ladders, pulls, strict=True)
     )

@@ -54,14 +54,10 @@ from foreclick.estimation.slots import (
 )
 from foreclick.estimation.sums import Adds, added
 from foreclick.estimators import Estimator
-from foreclick.ladder.coefficients import Prior
+from foreclick.ladder.click_value import Worth
 from foreclick.ladder.features import production_expects
-from foreclick.ladder.fit import (
-    converged,
-    earned_by_clicks,
-    production_prior,
-    production_worth,
-)
+from foreclick.ladder.fit import checked, production_values
+from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.rungs import Rung, RungChain, log_cells
 from foreclick.ladder.score import ladder_chain
 from foreclick.ladder.slot_values import worth_chain
@@ -207,8 +203,8 @@ def _errors(batches: Batches, question: Question, cut: Cut, cases: Cases) -> dic
         if ladder is None:
             predicted = _weighted(cut, targets)
         else:
-            learn = production_worth if earned_by_clicks(batches, reward) else production_prior
-            predicted = _by_ladder(cut, targets, converged(learn(batches, ladder, reward)))
+            fit, worth = production_values(batches, ladder, reward)
+            predicted = _by_ladder(cut, targets, checked(fit, worth), worth)
         for own, target in zip(predicted, targets, strict=True):
             error = own[cases.number] - cases.truth[target.metric]
             new = n * cases.new[target.metric]
@@ -474,14 +470,15 @@ def _by_hazard(
 # --- the ladder -----------------------------------------------------------------------------------
 
 
-def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
+def _by_ladder(cut: Cut, targets: list[Target], fit: LadderFit, worth: Worth | None) -> Floats:
     """Shape (A, Q): what is predicted of every case, by a ladder of production's word.
 
     What contexts share, β, examination, κ, strengths and items, is that of the whole log.
     """
-    batch, count, worth = cut.batch, cut.protocol.count, fit.worth
-    chain = ladder_chain(batch, fit, production_expects(batch, fit.theta.beta)).whole
-    slot = log_cells(batch, fit.top, fit.reward).finest
+    batch, count, spec, parameters = cut.batch, cut.protocol.count, fit.spec, fit.parameters
+    expected = production_expects(batch, parameters.beta)
+    chain = ladder_chain(batch, fit, parameters, expected).whole
+    slot = log_cells(batch, fit.top, spec.reward).finest
     # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.
     lines, line = numbered(
         batch.row_list.astype(np.int64) * count + cut.fold, len(batch.lists) * count
@@ -498,12 +495,12 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: Prior) -> Floats:
         where = np.searchsorted(key, own * count + cut.fold[reward.row])
         return sums(where, reward.value * batch.n[reward.row], len(key))
 
-    c = earned(fit.reward)
-    value = n * _held_out(cut, chain, key, n, c / fit.unit) * fit.unit
+    c = earned(spec.reward)
+    value = n * _held_out(cut, chain, key, n, c / spec.unit) * spec.unit
     if worth is not None:
         above = worth_chain(batch, fit.top, worth)
         items = batch.items.take(pa.array(batch.pair_item))
-        pairs = worth.of(items, (batch.shown @ fit.theta.p)[None], *above.climb())
+        pairs = worth.of(items, (batch.shown @ parameters.p)[None], *above.climb())
         own, strength = np.arange(batch.pair_count), worth.theta.a / pairs.m
         pair = Rung(strength, *above.climb(), own, len(own), pairs.m)
         r = earned(worth.reward) / (worth.mean or 1.0)
