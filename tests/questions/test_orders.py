@@ -12,9 +12,9 @@ ORDERS = [tuple(VERBS), tuple(VERBS)[::-1], *(permutations(VERBS, 2) if LONG els
 """In the first two, every verb comes after each other one."""
 
 
-@pytest.fixture(scope="module")
-def log():
-    return table(text=True, contexts=300)
+@pytest.fixture(scope="module", params=[0, 25], ids=["users", "contexts that are alike"])
+def log(request):
+    return table(text=True, copies=request.param)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def alone(log, sampled):
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: " ".join(order[:2]))
 def test_what_was_asked_before_changes_no_bit(log, alone, order):
-    """Draws of contexts that one question left in a cache were read by the next."""
+    """Draws of contexts that an evaluation left were read by a first backtest of prices."""
     source_table, roles, new = log
     tally = fc.tally(fc.read_log(source_table, **roles))
     changed = [verb for verb in order if answer(verb, tally, new) != alone[verb]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick.errors import ForeclickWarning
 from tests.answers import same
-from tests.drawn import Draw, drawn, half_new, lists_table
+from tests.drawn import Draw, Lists, drawn, half_new, lists_table
 
 LOG = Draw(records=900, periods=6, unit=True, ragged=True, segments=True, orders=True)
 
@@ -39,22 +40,30 @@ VERBS: dict[str, Asked] = {
 }
 
 
-def table(*, text: bool, contexts: int = 12) -> tuple[pa.Table, dict[str, Any], fc.Lists]:
+def table(*, text: bool, copies: int = 0) -> tuple[pa.Table, dict[str, Any], fc.Lists]:
     """A log with days, users, parts and prices; its roles; and a candidate.
 
     Args:
         text: whether contexts are text; otherwise they are whole numbers, in another order.
-        contexts: of 900 records; many of 300 contexts are alike in all that is counted in them.
+        copies: of each of four contexts, instead of 900 records of twelve: the same lists and
+            clicks on the same days, at other prices. Only the candidate tells them apart.
     """
-    case = drawn(5, replace(LOG, contexts=contexts, even=contexts > 12))
-    policy = half_new(case)
+    some = replace(LOG, records=60, contexts=4, unit=False) if copies else LOG
+    rows: list[dict[str, Any]] = []
+    policy: dict[Any, Lists] = {}
+    for copy in range(max(copies, 1)):
+        case = drawn(5, some)
+        price, new = random.Random(copy), half_new(drawn(copy, some) if copies else case)  # noqa: S311
 
-    def named(context: str) -> Any:  # noqa: ANN401
-        return context if text else int(context.removeprefix("q"))
+        def named(context: str, copy: int = copy) -> Any:  # noqa: ANN401
+            number = int(context.removeprefix("q")) + some.contexts * copy
+            return f"q{number}" if text else number
 
-    rows = [row | {"context": named(row["context"])} for row in case.rows]
-    new = fc.Lists(lists_table({named(x): lists for x, lists in policy.items()}))
-    return pa.Table.from_pylist(rows), case.roles, new
+        for row in case.rows:
+            paid = [p * price.choice([1, 3]) for p in row["price"]] if copies else row["price"]
+            rows.append(row | {"context": named(row["context"]), "price": paid})
+        policy |= {named(x): lists for x, lists in new.items()}
+    return pa.Table.from_pylist(rows), case.roles, fc.Lists(lists_table(policy))
 
 
 def answer(verb: str, log: fc.Tally, new: fc.Lists) -> list[dict[str, Any]]:
