@@ -4,21 +4,42 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ModelError
-from tests.questions.verbs import table
+from foreclick.simulate.shop import Shop, draw
 
 LIMITS = ("ROUNDS", "LEVEL_ROUNDS")
+SHOP = Shop(
+    records=6_000,
+    queries=40,
+    pool=20,
+    catalogue=400,
+    positions=5,
+    candidates=("better",),
+)
+
+
+@pytest.fixture(scope="module")
+def shop():
+    return draw(SHOP, 1)
 
 
 @pytest.fixture
-def log():
-    source, roles, new = table(text=True)
-    return fc.tally(fc.read_log(source, **roles)), new
+def log(shop):
+    """With a candidate that is better, and is called so where fits converge."""
+    new = fc.Ranking(shop.candidates["better"], context="query")
+    return fc.tally(fc.read_log(shop.log, context="query", period="day", unit="user")), new
 
 
 @pytest.fixture(params=LIMITS)
 def unsolved(request, monkeypatch):
     """Fits that stop after one step."""
     monkeypatch.setattr(f"foreclick.ladder.coefficients.{request.param}", 1)
+
+
+def test_a_fit_that_converges_has_a_verdict(log):
+    tally, new = log
+    found = fc.evaluate(tally, new, metrics="clicks@2", estimators="ladder")
+    assert found["verdict"] == ["better"]
+    assert "converge" not in str(found)
 
 
 def test_nothing_is_called_better_or_worse_by_it(log, unsolved):
@@ -40,7 +61,7 @@ def test_nothing_is_called_better_or_worse_by_it(log, unsolved):
         fc.optimize,
         fc.judgments,
         lambda tally: fc.backtest(tally, estimators="ladder"),
-        lambda tally: fc.explore(tally, {f"q{x}": [100, 101] for x in range(12)}),
+        lambda tally: fc.explore(tally, fc.Observed(tally)),
     ],
     ids=["optimize", "judgments", "backtest", "explore"],
 )
@@ -53,4 +74,6 @@ def test_no_policy_grade_or_prediction_is_made_of_it(log, unsolved, ask):
 def test_strengths_that_do_not_settle_are_noticed(log, monkeypatch):
     monkeypatch.setattr("foreclick.ladder.fit.SETTLED", 0.0)
     tally, new = log
-    assert set(fc.evaluate(tally, new, estimators="ladder")["verdict"]) == {"cannot tell"}
+    found = fc.evaluate(tally, new, metrics="clicks@2", estimators="ladder")
+    assert found["verdict"] == ["cannot tell"]
+    assert "the fit of click rates did not converge" in str(found)
