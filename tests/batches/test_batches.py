@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+import textwrap
 import weakref
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +33,26 @@ def test_work_is_done_in_order_in_one_process_or_two():
     assert list(pooled(lambda part: part + 1, [1, 2, 3])) == [2, 3, 4]
     with pytest.raises(EngineError, match=r"workers=2: .* in a module rather than in the script"):
         list(pooled(lambda part: part + 1, [1, 2, 3], workers=2))
+
+
+def test_a_script_needs_no_guard_to_work_in_several_processes(tmp_path: Path):
+    """Every worker started it anew: it was printed several times, and ended in a RuntimeError."""
+    script = """
+        import foreclick as fc
+        from foreclick.batches import source
+
+        source.KEPT_SLOTS = 0
+        source.Batches.__init__.__defaults__ = (1,)  # each context
+        print("begin")
+        fc.settings(workers=2)
+        log = {"context": [*"abcd"] * 20, "items": [[1, 2], [2, 1]] * 40, "clicks": [[0, 1]] * 80}
+        new = fc.Ranking({x: [2, 1] for x in "abcd"})
+        print(*fc.evaluate(log, new, metrics="clicks@1", estimators="ip")["value"])
+    """
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(script))
+    ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("begin\n0.0\n", "", 0)
 
 
 def test_arrays_are_freed_with_their_tally():
