@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
+Numbers = NDArray[np.number[Any]] | Bools
 
 _TABLE = 16  # a table of all keys is used up to so many times the keys that there are
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from foreclick.metrics import AnyMetric, Metric, Ratio
 from foreclick.models import ClickModel
 from foreclick.policies import Policy
 from foreclick.question import Target
+from foreclick.results import Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ class Stratum:
         used: whether the unknown contexts count.
     """
 
-    segment: dict[str, Any]
+    segment: dict[str, Value]
     number: int
     known: RecordSums
     unknown: RecordSums

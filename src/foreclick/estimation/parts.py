@@ -9,18 +9,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from foreclick.batches import Batch, Batches, Cluster, Floats, Ints
 from foreclick.batches.encode import Codes
 from foreclick.estimation.slots import group_sums
 from foreclick.logs import CONTEXT
 from foreclick.question import Question
+from foreclick.results import Value
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -72,7 +72,7 @@ class Strata:
             part = part * len(code) + batch.codes(name)
         return part
 
-    def segment(self, number: int) -> dict[str, Any]:
+    def segment(self, number: int) -> dict[str, Value]:
         """The values of a part by column; None for the whole, and contexts that are not named."""
         if self.by and number == self.count - 1:
             return dict.fromkeys(self.by)
@@ -108,7 +108,7 @@ class BatchParts:
         """Shape (R,): the part that each row belongs to."""
         return self.strata.rows(self.batch)
 
-    def over(self, number: Ints, values: NDArray[Any]) -> Floats:
+    def over(self, number: Ints, values: Floats | Ints) -> Floats:
         """Shape (S, …): the sums of values (…, N), of which each belongs to the part `number`."""
         if not self.split:
             return np.asarray(values.sum(axis=-1))[None]
@@ -116,7 +116,7 @@ class BatchParts:
             np.moveaxis(group_sums(number, values, self.strata.count - 1), -1, 0)
         )
 
-    def over_rows(self, values: NDArray[Any]) -> Floats:
+    def over_rows(self, values: Floats | Ints) -> Floats:
         """Shape (S, …): the sums of values of rows, shape (…, R)."""
         return self.over(self.of_row, values)
 

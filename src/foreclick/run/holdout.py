@@ -42,16 +42,8 @@ from foreclick.batches import (
 )
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.encode import wide
-from foreclick.estimation.slots import (
-    CellEntries,
-    Cells,
-    cell_entries,
-    cells_of,
-    earned_in,
-    group_sums,
-    list_atoms,
-    row_credit,
-)
+from foreclick.estimation.cells import CellEntries, Cells, cell_entries, cells_of, list_atoms
+from foreclick.estimation.slots import earned_in, group_sums, row_credit
 from foreclick.estimation.sums import Adds, added
 from foreclick.estimators import Estimator
 from foreclick.ladder.click_value import Worth

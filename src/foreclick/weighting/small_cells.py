@@ -9,9 +9,10 @@ import numpy as np
 from foreclick.allowances import POOLING_FREEDOM, PSEUDO_RECORDS
 from foreclick.batches import Bools, Cluster, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered
+from foreclick.estimation.cells import CellEntries, cell_entries
 from foreclick.estimation.covariance import ENOUGH_PERIODS
 from foreclick.estimation.parts import BatchParts, cluster_kinds
-from foreclick.estimation.slots import CellEntries, cell_entries, earned_in, group_sums
+from foreclick.estimation.slots import earned_in, group_sums
 from foreclick.estimation.sums import HiddenByClusters, HiddenSums, Products
 from foreclick.question import Clusters
 from foreclick.weighting.weighted import WeighedCells

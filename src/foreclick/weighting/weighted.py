@@ -28,19 +28,9 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Bools, Candidate, Cluster, Floats, ratio, sums
 from foreclick.errors import ModelError
+from foreclick.estimation.cells import CellEntries, Cells, cells_of, list_atoms, other_mass
 from foreclick.estimation.columns import Scored, View, influence
-from foreclick.estimation.slots import (
-    CellEntries,
-    Cells,
-    SlotCounts,
-    cells_of,
-    earned_in,
-    group_sums,
-    list_atoms,
-    list_records,
-    other_mass,
-    side_by_side,
-)
+from foreclick.estimation.slots import SlotCounts, earned_in, group_sums, list_records, side_by_side
 from foreclick.estimation.sources import EXAMINATION
 from foreclick.estimation.sums import Coverage, LeastCovered, Uncovered
 from foreclick.policies import Observed
