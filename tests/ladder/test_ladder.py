@@ -19,7 +19,7 @@ from foreclick.ladder.coefficients import RateParameters
 from foreclick.ladder.features import Alike
 from foreclick.ladder.fit import fit_candidates, known_part, production_fit
 from foreclick.ladder.fitted import CandidateFit
-from foreclick.ladder.score import prior_worth, score_prior
+from foreclick.ladder.score import list_values, score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from tests.answers import close
@@ -74,8 +74,8 @@ def values_of(
         view = View.of(whole, [policy], DEEPEST)
         batch = known_part(whole, view.known)
         view = View.of(batch, [policy], DEEPEST)
-        total += float(score_prior(view, [ask], fit, rows=False).value.sum())
-        worth = prior_worth(view, [ask], fit)[0]
+        total += float(score_ladder(view, [ask], fit, rows=False).value.sum())
+        worth = list_values(view, [ask], fit)[0]
         mass = view.policies.lists.mass * batch.context_n[view.policies.lists.context]
         lists += float(worth @ mass)
         records += float(batch.n.sum())

@@ -13,12 +13,13 @@ import foreclick as fc
 from foreclick.batches import Reward, batches_of
 from foreclick.estimation.columns import View
 from foreclick.ladder.behaviour import Reading, Stopping
+from foreclick.ladder.candidates import candidate_features
 from foreclick.ladder.coefficients import solved
 from foreclick.ladder.features import alike, below
 from foreclick.ladder.fit import fit_candidates, production_fit
 from foreclick.ladder.fitted import CandidateFit
-from foreclick.ladder.rungs import candidate_words, pairs_of
-from foreclick.ladder.score import score_prior
+from foreclick.ladder.log_chain import pairs_of
+from foreclick.ladder.score import score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from foreclick.simulate import shop
@@ -67,7 +68,7 @@ class Again:
         fit = start
         for _ in range(4):  # what upper rungs pass on depends on the examination
             taken, at = fit.log.spec.sample.of(batch, view.known), fit.parameters
-            part = pairs_of(batch, candidate_words(view), fit.log, at.p, taken)
+            part = pairs_of(batch, candidate_features(view), fit.log, at.p, taken)
             fit = replace(fit, solution=solved([part], at, given=False))
         return fit, view
 
@@ -94,7 +95,7 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
     (batch,) = batches_of(tally)
     again = Again(base, policies)
     fit, view = again.fitted(batch, base)
-    before = score_prior(view, again.asks, fit, rows=True)
+    before = score_ladder(view, again.asks, fit, rows=True)
     value, slope = before.value.sum(axis=1), before.slope.sum(axis=2)  # type: ignore[union-attr]
     reward, step = batch.rewards["clicks"], 0.005
     told, right = [], []
@@ -108,9 +109,9 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
         )
         moved, other_view = again.fitted(other, fit)
         n = batch.n[reward.row[entry]]
-        after = score_prior(other_view, again.asks, moved, rows=False).value.sum(axis=1)
+        after = score_ladder(other_view, again.asks, moved, rows=False).value.sum(axis=1)
         right.append((after - value) / step / n)
-        psi = score_prior(other_view, again.asks, fit, rows=True).psi - before.psi  # type: ignore[operator]
+        psi = score_ladder(other_view, again.asks, fit, rows=True).psi - before.psi  # type: ignore[operator]
         own = psi[:, reward.row[entry]] / step
         told.append(own[: len(value)] + slope.T @ own[len(value) :])
     # ψ takes leverage back, 1 / √(1 − h), and shares of levels as they are.

@@ -15,10 +15,10 @@ from foreclick.estimation.columns import View
 from foreclick.ladder import click_value as worth
 from foreclick.ladder import shrinkage
 from foreclick.ladder import slot_values as on_batch
+from foreclick.ladder.candidates import examined_records
 from foreclick.ladder.coefficients import RateParameters
 from foreclick.ladder.fit import earned_by_clicks, fit_candidates
-from foreclick.ladder.rungs import examined
-from foreclick.ladder.score import score_prior
+from foreclick.ladder.score import score_ladder
 from foreclick.ladder.slot_values import with_worth
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -141,12 +141,12 @@ def test_a_reward_moves_the_answer_as_psi_says(
     target = Target(fc.Ladder().model, Metric("orders@3"), math.inf, fc.Ladder())
 
     def asked(view: View) -> Any:  # noqa: ANN401
-        log, values = with_worth(base.log, "orders", [(view.batch, *examined(view, base))])
+        log, values = with_worth(base.log, "orders", [(view.batch, *examined_records(view, base))])
         fit = replace(base, log=log, click_values=values)
-        pull = score_prior(view, [target], fit, rows=False).pull
+        pull = score_ladder(view, [target], fit, rows=False).pull
         assert pull is not None
         fit = replace(fit, click_values=values.with_pull(pull))
-        return score_prior(view, [target], fit, rows=True)
+        return score_ladder(view, [target], fit, rows=True)
 
     before = asked(view)
     reward, told, right = batch.rewards["orders"], [], []

@@ -17,10 +17,11 @@ import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
 from foreclick.ladder.behaviour import Reading
+from foreclick.ladder.candidates import candidate_features
 from foreclick.ladder.coefficients import RateParameters
 from foreclick.ladder.fit import STEP, fit_candidates, known_part, production_fit
 from foreclick.ladder.fitted import CandidateFit, LadderFit
-from foreclick.ladder.rungs import candidate_words, pairs_of
+from foreclick.ladder.log_chain import pairs_of
 from tests.drawn import Draw, drawn, half_new, lists_table
 from tests.truth import fit as oracle
 from tests.truth.oracle import Policy
@@ -286,7 +287,7 @@ def library_rates(asked: Case) -> tuple[Any, Any]:
     if asked.kind.drop:
         view = View.of(known_part(whole, view.known), asked.policies, 4)
     known = np.asarray(view.known.all(axis=1))
-    words, taken = candidate_words(view), fit.log.spec.sample.of(view.batch, view.known)
+    words, taken = candidate_features(view), fit.log.spec.sample.of(view.batch, view.known)
     part = pairs_of(view.batch, words, fit.log, asked.production.parameters.p, taken)
     rates = part.rates(fit.parameters)
     return rates.level[known], rates.alpha[known[view.batch.pair_context]]

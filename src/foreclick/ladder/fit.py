@@ -27,6 +27,13 @@ from foreclick.estimation.columns import View
 from foreclick.estimation.fits import FitReport
 from foreclick.estimators import Ladder
 from foreclick.ladder.behaviour import Reading, Stopping, learnt_stopping
+from foreclick.ladder.candidates import (
+    ITEM_1,
+    candidate_features,
+    examined_records,
+    overlap_counts,
+    used_features,
+)
 from foreclick.ladder.click_value import Worth
 from foreclick.ladder.coefficients import (
     ROUNDS,
@@ -39,16 +46,8 @@ from foreclick.ladder.coefficients import (
 )
 from foreclick.ladder.features import alike, expected_rates, production_expects
 from foreclick.ladder.fitted import CandidateFit, CandidateOnly, LadderFit, LadderSpec, Sample
-from foreclick.ladder.rungs import (
-    ITEM_1,
-    candidate_words,
-    examined,
-    log_cells,
-    overlap,
-    pairs_of,
-    used_words_of,
-)
-from foreclick.ladder.score import ladder_chain
+from foreclick.ladder.log_chain import ladder_chain, pairs_of
+from foreclick.ladder.rungs import log_cells
 from foreclick.ladder.slot_values import with_worth
 from foreclick.ladder.strengths import (
     leaks,
@@ -120,7 +119,7 @@ def fit_candidates(
             view = View.of(known_part(batch, view.known), policies, depth)
             dropped = True
         views.append(view)
-    words = [candidate_words(view) for view in views]
+    words = [candidate_features(view) for view in views]
     found: dict[str, CandidateFit] = {}
     for reward in rewards:
         counts = CLICKS if earned_by_clicks(batches, reward) else reward
@@ -134,7 +133,7 @@ def fit_candidates(
             found[counts] = _fit_candidates(log, views, words, earlier)
         if reward not in found:
             fit = found[counts]
-            parts = [(view.batch, *examined(view, fit)) for view in views]
+            parts = [(view.batch, *examined_records(view, fit)) for view in views]
             log, values = with_worth(fit.log, reward, parts)
             found[reward] = replace(fit, log=log, click_values=values)
             _told(f"What a click earns, {reward}", values.report)
@@ -181,7 +180,7 @@ def _fit_candidates(
         if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in distinct):
             distinct.append(j)
     used_words = [
-        used_words_of(view, word, tuple(distinct), earlier)
+        used_features(view, word, tuple(distinct), earlier)
         for view, word in zip(views, words, strict=True)
     ]
 
@@ -210,7 +209,7 @@ def _fit_candidates(
     by_stopping = np.zeros(len(solution.known))
     if stopping and stopping.sd:
         by_stopping = _by_stopping(parts, pairs_by(spec.sample, 1 + STEP), solution)
-    shown = np.asarray(sum(overlap(view) for view in views))
+    shown = np.asarray(sum(overlap_counts(view) for view in views))
     same = spec.ladder.same_retrieval
     return CandidateFit(
         log,

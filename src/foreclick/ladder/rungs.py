@@ -22,26 +22,17 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, padded, sums
+from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimation.columns import Loose, View
 from foreclick.estimation.slots import group_sums
 from foreclick.kept import kept
-from foreclick.ladder.coefficients import Earlier, Pairs
-from foreclick.ladder.features import production_words, seen, steps
-from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.shrinkage import borrowed, climb, descend, own_weight
-from foreclick.logs import ITEM, N
-from foreclick.policies.base import PolicyTable
 
 S = TypeVar("S", bound=np.generic)
-
-ITEM_1 = f"{ITEM}_1"
 
 # --- rungs ----------------------------------------------------------------------------------------
 
@@ -448,138 +439,3 @@ def slot_chain(
             count += len(distinct)
         found.append(SlotRung(cell, count, n, e, rate, expected))
     return SlotChain(chain, rates, slots, tuple(found[::-1]))
-
-
-# --- what the prior sees of a batch ---------------------------------------------------------------
-
-
-def candidate_words(view: View) -> Floats:
-    """Shape (C, P + new, 2): each candidate's word on every pair that any of them shows."""
-    k, each = view.batch.depth, [member.slots for member in view.members]
-    last = max(int(slots.pair.max(initial=-1)) for slots in each)
-    words = np.zeros((view.count, max(last + 1, view.batch.pair_count), 2))
-    for word, slots in zip(words, each, strict=True):
-        mass = slots.mass[:, :k]
-        word[slots.pair] = np.column_stack([mass.sum(axis=1), mass @ steps(k)[: mass.shape[1]]])
-    return words
-
-
-def used_words_of(
-    view: View, words: Floats, distinct: tuple[int, ...], earlier: Earlier | None
-) -> Floats:
-    """Shape (V, P + new, 2): the candidates' words that count; last, what earlier clicks say.
-
-    Args:
-        view: the batch and its candidates.
-        words: Shape (C, P + new, 2): of all candidates.
-        distinct: the candidates whose words count.
-        earlier: what records before the log say.
-    """
-    used = words[list(distinct)]
-    if earlier is None:
-        return used
-    return np.concatenate([used, _earlier_word(view, earlier.rates, words.shape[1])[None]])
-
-
-def _earlier_word(view: View, rates: PolicyTable, size: int) -> Floats:
-    """Shape (size, 2): whether a pair was shown before the log, and the rate that it had then."""
-    coding = view.members[0].coding
-    table, context = rates.within(coding.view)
-    item = pc.index_in(table[ITEM_1].combine_chunks(), value_set=coding.view.values).fill_null(-1)
-    pair = coding.pairs(context, np.asarray(item), add=False)
-    here = np.flatnonzero((pair >= 0) & (pair < size))
-    word = np.zeros((size, 2))
-    word[pair[here], 0] = 1.0
-    word[pair[here], 1] = np.asarray(table[N])[here]
-    return word
-
-
-def examined(view: View, fit: CandidateFit) -> tuple[pa.Array, Floats]:
-    """The items of all pairs, and how often production and candidates have these examined.
-
-    A candidate has what production has in contexts that it does not know.
-    """
-    batch, coding, slots = view.batch, view.members[0].coding, view.policies.slots
-    words, p = candidate_words(view), fit.parameters.p
-    found = np.zeros((1 + len(fit.distinct), words.shape[1]))
-    found[:, : batch.pair_count] = batch.shown @ p
-    for own, c in zip(found[1:], fit.distinct, strict=True):
-        own[: batch.pair_count] *= ~view.known[:, c][batch.pair_context]
-        mass = view.policies.slot_mass[c, :, : len(p)]
-        own[slots.pair] += mass @ p[: mass.shape[1]] * batch.context_n[slots.context]
-    items = coding.items_of(np.arange(words.shape[1]))
-    return coding.view.values.take(pa.array(items)), found
-
-
-def overlap(view: View) -> Floats:
-    """Shape (2, C, K): what candidates show at each rank, and which part production has, too."""
-    batch, k = view.batch, view.batch.depth
-    production = np.append(production_words(batch)[:, 0], 0.0)
-    shown = np.zeros((2, view.count, k))
-    for c, member in enumerate(view.members):
-        slots = member.slots
-        share = production[np.minimum(slots.pair, batch.pair_count)]
-        mass = slots.mass[:, :k] * (batch.context_n > 0)[slots.context][:, None]
-        shown[:, c, : mass.shape[1]] = mass.sum(axis=0), share @ mass
-    return shown
-
-
-def pairs_of(
-    batch: Batch,
-    words: Floats,
-    log: LadderFit,
-    p: Floats,
-    taken: Bools,
-    *,
-    keep: bool = False,
-    kappa_factor: float = 1.0,
-) -> Pairs:
-    """The pairs of the contexts that take part, as the fit sees them.
-
-    What does not depend on the candidates' words is kept with the batch, if that is wanted.
-
-    Args:
-        batch: the records.
-        words: Shape (V, P or more, 2): the candidates'.
-        log: the fit to the log, of whose finer rungs pairs get what is left.
-        p: Shape (K,): examination, by which finer rungs pass on.
-        taken: Shape (X,): the contexts that take part.
-        keep: whether they are kept.
-        kappa_factor: κ is taken to be so many times as large.
-    """
-    by = p.tobytes() if log.finer else b""
-    key = "pairs", log.strengths, by, log.reading, kappa_factor, taken.tobytes()
-    pairs: Pairs | None = batch.cache.get(key)
-    if pairs is None:
-        sub = batch
-        if not taken.all():
-            sub = batch.cached(("taken", taken.tobytes()), lambda: batch.only(taken))
-        of = seen(sub, dated=log.spec.dated)
-        exposure = fit_exposure(batch, log, p, kappa_factor)
-        pairs = Pairs(of, log.spec.reward, log.spec.unit, taken, *exposure)
-    if keep:
-        batch.cache[key] = pairs
-    return pairs.with_words(words[:, : batch.pair_count])
-
-
-def fit_exposure(
-    batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0
-) -> tuple[Floats | None, Floats | None]:
-    """Shape (L, K): of each slot, readers times what finer rungs pass on, and that alone."""
-    reading = log.reading.readers(batch, kappa_factor)
-    if not log.finer:
-        return reading, None
-    cells = log_cells(batch, log.top, log.spec.reward)
-    chain = position_chain(batch, log, p, kappa_factor)
-    passed = np.append(chain.passed(), 0.0)[cells.finest]
-    return passed if reading is None else passed * reading, passed
-
-
-def position_chain(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0) -> RungChain:
-    """The rungs that know a position, with clicks over records, examined by p, shape (K,)."""
-    p = padded(tuple(p), batch.depth)
-    reading = log.reading.readers(batch, kappa_factor)
-    exposure = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
-    cells = log_cells(batch, log.top, log.spec.reward)
-    cells = cells._replace(c=cells.c / log.spec.unit)
-    return cells.chain(log.strengths, exposure, batch.pair_count)

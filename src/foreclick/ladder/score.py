@@ -1,15 +1,21 @@
-"""The ladder on the prior: what candidates earn by rates that lean on what the rankers say.
+"""Columns of the ladder: values of candidates, gradients, model errors and influence of records.
 
-The rungs that know a position stand on the rates of items, and these on the prior (`coefficients`):
-the rung "item" has strength a / m, and exposes the level of its context by m / L. A candidate is
-worth what production earned, and what its lists would earn more by these rates than production's
-lists: V = F + Σ_g (h_g − n_g) r_g. What both show cancels, and production's own lists are worth
-what they earned.
+A candidate is worth what production earned, and what its lists would earn more by the same rates:
 
-As in `ladder`, records move an estimate by A_g (c_g − r_g n_g), and A comes down the rungs. What
-all contexts share, β and the examination of positions, are columns of their own: a score that is
-solved says how records move them, and slopes say how they move estimates. The score is itself a
-column, of a policy that shows each pair Σ z e times.
+    V = F + Σ_g (h_g − n_g) r_g,
+
+where h_g and n_g are the records, times θ, in which the candidate and production show a slot. What
+both show cancels, so production's own lists are worth what they earned. `score_ladder` reads in
+this order:
+
+    rates         `state.rung_state`: r of the log's cells and of slots that candidates show
+    value         `_earnings`: V, and what it rests on
+    gradient      `_pair_gradient` and `SlotChain.gradient`: A, how far a click in a cell moves V
+    model errors  what no record shows: independent errors of cells, and `_allowances`
+    influence     `_influence`: ψ of a record, Σ A (c − r n), and of β and examination
+
+β and the examination of positions, N of them, are shared by all contexts. They solve a score, so
+records move them by ψ = J⁻¹ Σ z (c − e α̂), and they move columns by a slope.
 """
 
 from __future__ import annotations
@@ -25,504 +31,496 @@ from foreclick.allowances import (
     NEVER_SHOWN_SD,
     SEGMENT_WEIGHT_BOUND,
     SHRINKAGE_ERROR,
-    UNREACHABLE_FACTOR,
     UNREACHABLE_SD,
 )
-from foreclick.batches import (
-    EMPTY,
-    Batch,
-    Bools,
-    Floats,
-    Ints,
-    padded,
-    ratio,
-    sums,
-)
+from foreclick.batches import EMPTY, Bools, Floats, Ints, padded, ratio, sums
 from foreclick.estimation import sources as source
 from foreclick.estimation.columns import Loose, Scored, View
 from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
-from foreclick.ladder.behaviour import FEWEST, readers, stop_slope
-from foreclick.ladder.coefficients import Pairs, RateParameters, Rates, rates
-from foreclick.ladder.features import Words, below, by_row, expected_rates, powers, production_words
-from foreclick.ladder.fitted import CandidateFit, LadderFit
+from foreclick.ladder.behaviour import FEWEST, stop_slope
+from foreclick.ladder.coefficients import Pairs
+from foreclick.ladder.features import by_row
+from foreclick.ladder.fitted import CandidateFit
+from foreclick.ladder.log_chain import pairs_of
 from foreclick.ladder.rungs import (
     ChainGradient,
-    Rung,
-    RungChain,
+    LogCells,
     SlotChain,
-    Slots,
+    Weights,
     candidate_slots,
-    candidate_words,
-    fit_exposure,
     log_cells,
-    pairs_of,
-    position_chain,
-    slot_cells,
-    slot_chain,
-    used_words_of,
 )
 from foreclick.ladder.shrinkage import borrowed, leverage_factor
 from foreclick.ladder.slot_values import SlotWorths
+from foreclick.ladder.state import RungState, candidate_chain, rung_state
 from foreclick.question import Target
 
-# --- rates of all pairs ---------------------------------------------------------------------------
 
-
-class ItemPrior(NamedTuple):
-    """The rates of all pairs of a batch, those that candidates show and the log never did too.
-
-    Attributes:
-        x: Shape (P + new, F); `m0`: what β expects of each, `alpha`: its rate.
-        new_depth: Shape (new,): how far a new pair is put down for its depth.
-        outside: Shape (new,): the part of its rate that is that of an item out of reach.
-        most: Shape (new,): its rate if more is out of reach than seems to be.
-        owner: Shape (P + new,): the context.
-        kappa: Shape (P + new,): how often a click on it ends the reading.
-    """
-
-    x: Floats
-    m0: Floats
-    alpha: Floats
-    new_depth: Floats
-    outside: Floats
-    most: Floats
-    owner: Ints
-    kappa: Floats
-
-
-def _item_prior(
+def score_ladder(
     view: View,
+    targets: list[Target],
     fit: CandidateFit,
-    words: Floats,
-    used_words: Floats,
-    x: Floats,
-    m0: Floats,
-    item: Rung,
-    level: Floats,
-) -> ItemPrior:
-    """The rates of all pairs, of which β expects m0 by the words x.
-
-    `words` are those of all candidates, `used_words` those that x is made of.
-    """
-    batch = view.batch
-    pairs, new = batch.pair_count, words.shape[1] - batch.pair_count
-    owner = np.zeros(pairs + new, dtype=np.int64)
-    owner[:pairs] = batch.pair_context
-    steep = max(float(fit.parameters.beta[2]), 0.0)
-    before = np.zeros(new, dtype=np.bool_)  # shown in earlier records, so neither deep nor outside
-    if fit.earlier is not None:
-        before = used_words[-1, pairs:, 0] > 0
-    totals, total = np.zeros((4, new)), np.zeros(new)
-    for c, (likeness, member) in enumerate(zip(fit.overlaps, view.members, strict=True)):
-        slots = member.slots
-        fresh = slots.pair >= pairs
-        at, mass = slots.pair[fresh] - pairs, slots.mass[fresh]
-        owner[pairs + at] = slots.context[fresh]
-        listed = mass.sum(axis=1)
-        gap, reach = place = below(mass, batch.depth, likeness)
-        gap = np.where(before[at], 0.0, gap)
-        word = np.column_stack([np.ones(len(at)), words[c, pairs:][at]])
-        deep = m0[pairs:][at] * np.exp(-steep * gap)
-        # Of all that the candidate has at this rank, production shows some, and the rest is deep.
-        alone = expected_rates(word, fit.candidate_only[c].coefficients)
-        any_ = np.maximum(reach * alone + (1 - reach) * deep, deep)
-        beyond = np.where(before[at], 0.0, place.outside(likeness.outside))
-        most = place.outside(max(likeness.outside, likeness.most))
-        out, inside = beyond * any_, (1 - beyond) * deep
-        good = any_ if likeness.outside else UNREACHABLE_FACTOR * any_
-        more = deep + most * (good - deep)
-        totals[:, at] += listed * np.stack([gap, out, out + inside, more])
-        total[at] += listed
-    down, outside, m0[pairs:], most = ratio(totals, total)
-    m = m0 * level[owner]
-    alpha = m.copy()
-    if pairs:
-        alpha[:pairs] = (item.c + fit.parameters.a) / (item.n + fit.parameters.a / m[:pairs])
-    lift = level[owner[pairs:]]
-    by_pair, by_context = fit.log.reading.kappa(batch)
-    kappa = np.append(by_pair, by_context[owner[pairs:]])
-    return ItemPrior(x, m0, alpha, steep * down, outside * lift, most * lift, owner, kappa)
-
-
-# --- columns --------------------------------------------------------------------------------------
-
-
-class Standing(NamedTuple):
-    """The rungs of a batch on the prior.
-
-    Attributes:
-        chain: the rungs that know a position; `item` and `context`: those below them.
-        log_rates: the rates of the log's pairs, `items`: of all pairs.
-        used_words: Shape (V, P + new, 2): the words that the rates lean on, beside production's.
-    """
-
-    chain: RungChain
-    item: Rung
-    context: Rung
-    log_rates: Rates
-    items: ItemPrior
-    used_words: Floats
-
-
-class LadderChain(NamedTuple):
-    """The log's cells on all rungs, and the rates of its pairs.
-
-    Attributes:
-        positions: the rungs that know a position.
-        item, context: the pairs, and their contexts.
-        rates: of the pairs.
-    """
-
-    positions: RungChain
-    item: Rung
-    context: Rung
-    rates: Rates
-
-    @property
-    def whole(self) -> RungChain:
-        """All rungs, on a base rate of 1."""
-        return RungChain((*self.positions.rungs, self.item, self.context))
-
-
-def ladder_chain(
-    batch: Batch, log: LadderFit, parameters: RateParameters, expected: Floats
-) -> LadderChain:
-    """The log's cells on every rung.
-
-    Args:
-        batch: the records.
-        log: the fit to the log.
-        parameters: examination, and the strengths of items and contexts.
-        expected: Shape (P,): what β expects of each pair.
-    """
-    count, positions = batch.context_count, position_chain(batch, log, parameters.p)
-    n, c = positions.climb()
-    pair_rates = rates(batch.pair_context, count, c, n, expected, parameters)
-    item = Rung(parameters.a / pair_rates.m, n, c, batch.pair_context, count, expected)
-    context = Rung(parameters.t, *item.climb(), np.zeros(count, dtype=np.int64), 1)
-    return LadderChain(positions, item, context, pair_rates)
-
-
-def _standing(view: View, fit: CandidateFit) -> Standing:
-    batch = view.batch
-    words, pairs = candidate_words(view), batch.pair_count
-    never = np.zeros((words.shape[1] - pairs, 2))
-    own = np.concatenate([production_words(batch), never])
-    used_words = used_words_of(view, words, fit.distinct, fit.earlier)
-    x = Words.of(used_words).columns(powers(own))
-    m0 = expected_rates(x, fit.parameters.beta)
-    at = fit.parameters
-    chain, item, context, log_rates = ladder_chain(batch, fit.log, at, m0[:pairs].copy())
-    items = _item_prior(view, fit, words, used_words, x, m0, item, log_rates.level)
-    return Standing(chain, item, context, log_rates, items, used_words)
-
-
-def score_prior(
-    view: View, targets: list[Target], fit: CandidateFit, *, rows: bool, apart: bool = False
+    *,
+    rows: bool,
+    by_context: bool = False,
 ) -> Scored:
-    """The columns of a ladder on the prior: a target after the other, candidates side by side.
+    """The columns of a ladder: a target after the other, candidates side by side.
 
     Args:
         view: the batch and its candidates.
         targets: metrics of one reward.
-        fit: the prior.
-        rows: whether ψ of rows is wanted, and with it the last columns, β and log p.
-        apart: whether the answer has several parts, so that sums are wanted by context.
+        fit: the ladder.
+        rows: whether errors and ψ of rows are wanted; the last columns of ψ are β and log p.
+        by_context: whether sums are wanted by context, since the answer has several parts.
     """
-    scoring = _Scoring(view, targets, fit, apart=apart)
-    scored = scoring.values()
-    if rows:
-        scoring.errors(scored)
+    unit, context = fit.log.spec.unit, view.batch.pair_context
+    state = rung_state(view, fit)
+    columns = _columns(view, targets, fit, state, by_context=by_context)
+    earned = _earnings(columns)
+    weights = _rate_weights(columns, state, earned)
+    values = columns.values
+    by_values = None
+    if values is not None:
+        by_values = values.pull(earned.clicks * unit, earned.lost * unit)
+    scored = Scored(
+        _value(columns, earned),
+        _coverage(columns, state, earned),
+        _rung_shares(columns, state),
+        pull=by_values,
+    )
+    if not rows:
+        return scored
+    taken = fit.log.spec.sample.of(view.batch, view.known)
+    pairs = pairs_of(view.batch, state.features, fit.log, fit.parameters.p, taken)
+    on_pairs = _pair_gradient(columns, state, weights, pairs.spans(fit.parameters))
+    gradient = columns.slots.gradient(weights, on_pairs.by_click, context)
+    slope = _slope(columns, on_pairs, gradient)
+    residual = _residuals(columns)
+    width, unexplained = len(scored.value), [*on_pairs.unexplained, *gradient.unexplained]
+    for errors in unexplained:
+        errors.error[:width] *= unit
+    scored = replace(
+        scored,
+        coverage=_with_weights(scored.coverage, columns, gradient.by_click[:width]),
+        psi=_influence(columns, state, earned, pairs, taken, gradient.by_click, residual),
+        loose=unexplained,
+        slope=slope * unit,
+        shared=_allowances(columns, state, earned, weights, gradient, slope),
+        unshared=_own_clicks(columns, gradient.by_click[:width], residual) if by_context else None,
+    )
+    if values is not None:
+        values.errors(scored, state.pairs.context)
     return scored
 
 
-class _Scoring:
-    """The work on one batch: E columns, then N that contexts share."""
-
-    def __init__(
-        self, view: View, targets: list[Target], fit: CandidateFit, *, apart: bool
-    ) -> None:
-        self.view, self.targets, self.fit, self.apart = view, targets, fit, apart
-        batch = view.batch
-        self.batch, self.pairs, self.count = batch, batch.pair_count, batch.context_count
-        self.cells = log_cells(batch, fit.log.top, fit.log.spec.reward)
-        self.standing = _standing(view, fit)
-        self.chain, self.items = self.standing.chain, self.standing.items
-        depth = min(max(target.metric.depth for target in targets), view.policies.depth)
-        self.slots = candidate_slots(view, depth, by_list=fit.log.top == "list")
-        self.slot_chain = _slot_chain(view, fit, self.chain, self.items, self.slots)
-        self.rate = self.slot_chain.rates[0].rate
-        self.theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
-        self.width = len(targets) * view.count
-        self.fresh = self.slots.pair >= self.pairs
-        # (E, X): where the candidate has lists; elsewhere it is what production is.
-        self.knows = np.tile(view.known.T, (len(targets), 1)).astype(np.float64)
-        shown = batch.lists != EMPTY
-        self.top_position = np.zeros(len(self.chain.finest.n), dtype=np.int64)
-        self.top_position[self.cells.finest[shown]] = np.nonzero(shown)[1]
-        self.top_context = batch.pair_context[self.chain.base()]
-        self.worth: SlotWorths | None = None
-        if fit.click_values is not None:
-            self.worth = SlotWorths(view, fit, fit.click_values, self.slots)
-        self.shown_worth = 1.0 if self.worth is None else self.worth.shown
-        self.top_worth = 1.0 if self.worth is None else self.worth.logged
-        f = np.stack([row_credit(batch, target.metric) for target in targets])
-        self.credit = np.repeat(f, view.count, axis=0)
-
-    def values(self) -> Scored:
-        """What candidates are worth, and what that rests on."""
-        slots, fit, count = self.slots, self.fit, self.count
-        mass = slots.mass * self.batch.context_n[slots.context]
-        h = (self.theta[:, slots.position][:, None] * mass).reshape(self.width, len(slots.pair))
-        produced = np.repeat(
-            self.theta[:, self.top_position] * self.chain.finest.n, self.view.count, axis=0
-        )
-        produced = produced * self.knows[:, self.top_context]
-        self.shows, self.showed = h * self.shown_worth, produced * self.top_worth
-        sources = self._pass_down(self.shows, self.showed)
-        clicks, lost = h * self.slot_chain.rate, produced * self.rate
-        earned = clicks * self.shown_worth
-        if fit.log.stopping:
-            self.at_item += self._stopped(earned)
-        self.earned = earned
-        more = np.zeros(len(slots.pair))
-        most = ratio(self.items.most, self.items.alpha[self.pairs :])
-        more[self.fresh] = np.maximum(most - 1, 0.0)[slots.pair[self.fresh] - self.pairs]
-        coverage = Coverage(
-            mass=group_sums(slots.context, h, count),
-            covered=group_sums(slots.context, np.where(self.fresh, 0.0, h), count),
-            borrowed=group_sums(slots.context, self.fresh * earned * fit.log.spec.unit, count),
-            further=group_sums(slots.context, earned * more * fit.log.spec.unit, count),
-        )
-        rungs = group_sums(slots.context, np.stack([h * source for source in sources]), count)
-        self.difference = group_sums(slots.context, earned, count)
-        self.difference -= group_sums(self.top_context, lost * self.top_worth, count)
-        value = self.difference * fit.log.spec.unit
-        value += group_sums(self.batch.row_context, self.credit * self.batch.n, count) * self.knows
-        found = Scored(value, coverage, rungs)
-        if self.worth is not None:
-            found.pull = self.worth.pull(clicks * fit.log.spec.unit, lost * fit.log.spec.unit)
-        return found
-
-    def _pass_down(self, h: Floats, produced: Floats) -> list[Floats]:
-        """Note what candidates take from each rung, less production; and which share that is."""
-        slots, item, size = self.slots, self.standing.item, len(self.items.alpha)
-        self.weights = self.slot_chain.weights(h, -produced, size)
-        self.at_item = self.weights.base
-        left, sources = np.ones(h.shape[1]), []
-        for rung, slot in zip(self.chain.rungs, self.slot_chain.rungs, strict=True):
-            share = borrowed(slot.n, rung.strength)
-            sources.append(left * (1 - share))
-            left = left * share
-        own = np.zeros(size)
-        own[: self.pairs] = 1 - item.borrowed()
-        own = own[slots.pair]
-        fresh = self.fresh * left
-        none = [np.zeros(h.shape[1])] * (len(self.fit.log.spec.ladder.rungs) - len(sources) - 3)
-        return [*none, *sources, left * own, left * (1 - own) - fresh, fresh]
-
-    def _stopped(self, earned: Floats) -> Floats:
-        """Shape (E, P + new): how far the rate of an item moves what is read below it."""
-        batch, lists, slots = self.batch, self.view.policies.lists, self.slots
-        kappa, size = self.items.kappa, len(self.items.alpha)
-        lost = kappa / np.maximum(1 - kappa * np.clip(self.items.alpha, 0, 1), FEWEST)
-        lost = np.append(lost, 0.0)
-
-        def lower(values: Floats, pairs: Ints) -> Floats:
-            """What is read below the items of each list, by pair."""
-            below = np.cumsum(values[:, ::-1], axis=1)[:, ::-1] - values
-            shown = pairs != EMPTY
-            return sums(pairs[shown], (below * lost[pairs])[shown], size)
-
-        moved = np.zeros((len(earned), size))
-        rate = np.append(self.rate * self.top_worth, 0.0)[self.cells.finest]
-        for number, own in enumerate(earned):
-            wide = np.zeros(lists.pairs.shape)
-            wide[slots.listed, slots.position] = own
-            theta = self.theta[number // self.view.count, : batch.depth]
-            n = batch.list_n * self.knows[number, batch.list_context]
-            moved[number] = lower(theta * rate * n[:, None], batch.lists)
-            moved[number] -= lower(wide, lists.pairs)
-        return moved
-
-    # --- errors -----------------------------------------------------------------------------------
-
-    def _sums(self, context: Ints, values: Floats) -> Floats:
-        """Shape (…, X): sums of values (…, N) by context; shape (…, 1) if there is one part."""
-        if self.apart:
-            return group_sums(context, values, self.count)
-        return np.asarray(values.sum(axis=-1, keepdims=True))
-
-    def errors(self, scored: Scored) -> None:
-        """Add how records move the columns, and which errors no record shows."""
-        fit, batch, width = self.fit, self.batch, self.width
-        taken = fit.log.spec.sample.of(batch, self.view.known)
-        words, p = self.standing.used_words, fit.parameters.p
-        part = pairs_of(batch, words, fit.log, p, taken)
-        factor, slope = self._of_items(scored, part.spans(fit.parameters))
-        found = self.slot_chain.gradient(self.weights, factor, batch.pair_context)
-        factor = found.by_click
-        scored.loose += found.unexplained
-        cells = self.chain.examined, self.slots.position, self.cells.examined % batch.depth
-        position = self.slot_chain.by_cell(*cells)
-        words = self.items.x.shape[1]
-        for place in range(1, batch.depth):
-            here = np.flatnonzero(position == place)
-            moved = found.by_exposure[:, here]
-            slope[words + place - 1] = self._sums(found.context[here], moved)
-        scored.slope = slope * fit.log.spec.unit
-        for name, error in self._shared(slope, found).items():
-            scored.shared[name] = error[None] * fit.log.spec.unit
-        for loose in scored.loose:
-            loose.error[:width] *= fit.log.spec.unit
-        scored.psi = self._influence(part, taken, factor)
-        if self.apart:
-            scored.unshared = self._unshared(factor[:width])
-        if self.worth is not None:
-            self.worth.errors(scored, self.items.owner)
-        weight = np.repeat(self.theta[:, self.top_position], self.view.count, axis=0)
-        weight *= self.knows[:, self.top_context] * self.top_worth
-        weight += factor[:width]
-        scored.coverage = replace(
-            scored.coverage,
-            weighted=self._sums(self.top_context, weight * self.chain.finest.n),
-            squared=self._sums(self.top_context, weight**2 * self.chain.finest.n),
-        )
-
-    def _of_items(self, scored: Scored, spans: Floats) -> tuple[Floats, Floats]:
-        """How far a click on each pair moves the columns, (E + N, P); and slopes, (N, E, X)."""
-        fit, items, pairs, count = self.fit, self.items, self.pairs, self.count
-        log_rates, context, n = self.standing.log_rates, self.standing.context, self.standing.item.n
-        a, t, new = fit.parameters.a, fit.parameters.t, len(items.alpha) - pairs
-        every = np.zeros((self.width + len(fit.solution.inverse), len(items.alpha)))
-        every[: self.width] = self.at_item
-        every[self.width :, :pairs] = -(spans @ fit.solution.inverse.T).T
-        share, exposure = (
-            np.append(log_rates.prior_share, np.ones(new)),
-            np.append(n, np.zeros(new)),
-        )
-        m = items.m0 * log_rates.level[items.owner]
-        by_level = group_sums(items.owner, every * (share * items.alpha), count)  # by log L
-        of_level = by_level / (log_rates.level * (context.n + t))
-        passed = of_level[:, items.owner] * exposure
-        scored.loose.append(Loose(items.owner, (every - passed) * (share * m / np.sqrt(a))))
-        missed = np.sqrt(t) / (context.n + t) / log_rates.level
-        scored.loose.append(Loose(np.arange(count), by_level * missed))
-        by_mean = (every * items.alpha - passed * m)[: self.width] * share  # by log m
-        slope = np.zeros((len(fit.solution.inverse), self.width, count if self.apart else 1))
-        if self.apart:
-            for j, column in enumerate(items.x.T):
-                slope[j] = group_sums(items.owner, by_mean * column, count)
-        else:
-            slope[: items.x.shape[1], :, 0] = (by_mean @ items.x).T
-        factor = of_level[:, self.batch.pair_context] * log_rates.prior_share
-        return factor + every[:, :pairs] / (n + a / log_rates.m), slope
-
-    def _stops(self) -> Floats:
-        """Shape (cells,): by how much the logarithm of examination falls with that of κ."""
-        slots, fit, batch = self.slots, self.fit, self.batch
-        lists, kappa = self.view.policies.lists.pairs, fit.log.reading.kappa(batch)[0]
-        own = stop_slope(self.items.alpha, lists, self.items.kappa)
-        logged = stop_slope(fit.log.reading.attraction(batch), batch.lists, kappa).ravel()
-        of_slots, of_log = own[slots.listed, slots.position], logged[self.cells.examined]
-        return np.asarray(self.slot_chain.by_cell(self.chain.examined, of_slots, of_log))
-
-    def _shared(self, slope: Floats, found: ChainGradient) -> dict[str, Floats]:
-        """Shape (E, X or 1) by source: errors that contexts share, and no score knows of."""
-        slots, items, fit = self.slots, self.items, self.fit
-        share = np.append(
-            self.standing.log_rates.prior_share, np.ones(len(items.alpha) - self.pairs)
-        )
-        leaning = np.abs(self.at_item) * (items.alpha * share)
-        at, out, deep = slots.pair[self.fresh] - self.pairs, *np.zeros((2, len(slots.pair)))
-        out[self.fresh] = ratio(items.outside, items.alpha[self.pairs :])[at]
-        deep[self.fresh] = items.new_depth[at]
-        inside = np.where(self.fresh, self.earned * (1 - out), 0.0)
-        change = self._sums(np.arange(self.count), self.difference)
-        errors = {
-            source.FORM: FORM_ERROR * self._sums(items.owner, leaning),
-            source.NEVER_SHOWN: NEVER_SHOWN_SD * self._sums(slots.context, inside),
-            source.DEPTH: DEPTH_ERROR * self._sums(slots.context, inside * deep),
-            source.UNREACHABLE: UNREACHABLE_SD * self._sums(slots.context, self.earned * out),
-            source.SHRINKAGE: SHRINKAGE_ERROR * change,
-        }
-        if fit.log.stopping and fit.log.stopping.sd:
-            stopped = self._sums(found.context, found.by_exposure * self._stops())
-            for own, moved in zip(slope, fit.by_stopping, strict=True):
-                stopped += own * moved
-            errors[source.STOPPING] = fit.log.stopping.sd * stopped
-        return errors
-
-    def _influence(self, part: Pairs, taken: Bools, factor: Floats) -> Floats:
-        """Shape (E + N, R): ψ + V of rows.
-
-        What a day has over what is expected of it, it has in part made itself expected: of a pair
-        with the share h of its exposure on that day, 1 / √(1 − h) undoes it.
-        """
-        batch, fit, width, of = self.batch, self.fit, self.width, part.of
-        rows, reward = np.flatnonzero(taken[batch.row_context]), batch.reward(fit.log.spec.reward)
-        turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
-        slot = self.cells.finest[batch.row_list]
-        left = -np.append(self.rate, 0.0)[slot]
-        left[reward.row, reward.position] += reward.value / fit.log.spec.unit
-        if fit.log.spec.dated:
-            r, pair = part.rates(fit.parameters), of.pair
-            own = part.turn_e(fit.parameters) / (r.exposure + fit.parameters.a / r.m)[pair]
-            left[rows] *= np.append(leverage_factor(own), 1.0)[turn]
-        psi = by_row(left, slot, factor.T)
-        psi[:width] += ratio(self.difference, batch.context_n)[:, batch.row_context]
-        _, passed = fit_exposure(batch, fit.log, fit.parameters.p)
-        left = left[rows] if passed is None else left[rows] * passed[batch.row_list[rows]]
-        score = np.concatenate([part.scores(left, turn), left.T[1:]])
-        psi[width:, rows] += fit.solution.inverse @ score
-        psi[:width] *= fit.log.spec.unit
-        psi[:width] += self.credit * self.knows[:, batch.row_context]
-        return psi
-
-    def _unshared(self, factor: Floats) -> Floats:
-        """Shape (E, R): what clicks of each row would move columns, if a part had rates of its own.
-
-        By its own clicks alone, an item would move a column by (c − e α̂) (H − E) / E, with E its
-        exposure in the log and H that of the candidate: the paper's weights, bounded.
-        What influence has of that already is taken away.
-        """
-        batch, spec, size = self.batch, self.fit.log.spec, len(self.items.alpha)
-        reward = batch.reward(spec.reward)
-        e = padded(tuple(self.fit.parameters.p), max(len(self.theta[0]), batch.depth))
-        top, at = self.chain.base(), e[self.top_position]
-        moved = group_sums(self.slots.pair, self.shows * e[self.slots.position], size)
-        moved = moved[:, : self.pairs] - group_sums(top, self.showed * at, self.pairs)
-        exposure = sums(top, self.chain.finest.n * at, self.pairs)
-        alone = np.clip(ratio(moved, exposure), -SEGMENT_WEIGHT_BOUND, SEGMENT_WEIGHT_BOUND)
-        missed = alone[:, top] - factor
-        slot = self.cells.finest[batch.row_list]
-        left = -np.append(self.rate, 0.0)[slot]
-        left[reward.row, reward.position] += reward.value / spec.unit
-        return by_row(left, slot, missed.T) * spec.unit
-
-
-def prior_worth(view: View, targets: list[Target], fit: CandidateFit) -> Floats:
+def list_values(view: View, targets: list[Target], fit: CandidateFit) -> Floats:
     """Shape (A, M): the value of each of the candidates' lists, Σ_k θ_k r."""
-    standing = _standing(view, fit)
+    state = rung_state(view, fit)
     depth = min(max(target.metric.depth for target in targets), view.policies.depth)
     slots = candidate_slots(view, depth, by_list=True)
-    rate = _slot_chain(view, fit, standing.chain, standing.items, slots).rate
+    chain = candidate_chain(view, fit, state, slots)
+    rate = chain.rate * fit.log.spec.unit
     if fit.click_values is not None:
         rate = rate * SlotWorths(view, fit, fit.click_values, slots).shown
     theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
-    return group_sums(slots.listed, rate * theta * fit.log.spec.unit, len(view.policies.lists.mass))
+    return group_sums(slots.listed, rate * theta, len(view.policies.lists.mass))
 
 
-def _slot_chain(
-    view: View, fit: CandidateFit, chain: RungChain, items: ItemPrior, slots: Slots
-) -> SlotChain:
-    """Slots of candidates on the rungs that know a position."""
-    by_list, k = fit.log.top == "list", slots.position
-    e = padded(tuple(fit.parameters.p), max(view.policies.depth, view.batch.depth))[k]
-    if fit.log.stopping:
-        e = e * readers(items.alpha, view.policies.lists.pairs, items.kappa)[slots.listed, k]
-    cells = slot_cells(
-        view, log_cells(view.batch, fit.log.top, fit.log.spec.reward), slots, by_list=by_list
+# --- value ----------------------------------------------------------------------------------------
+
+
+class _Columns(NamedTuple):
+    """What E columns ask of a batch with G finest cells and Q slots of candidates.
+
+    Attributes:
+        view: the batch and its candidates.
+        fit: the ladder.
+        theta: Shape (A, K): the weight of positions.
+        known: Shape (E, X): 1 where the candidate has lists; elsewhere it is what production is.
+        credit: Shape (E, R): what a record earned.
+        cells: the log's; `position`, `context`: Shape (G,): of the finest.
+        slots: of candidates, on the rungs that know a position.
+        unlogged: Shape (Q,): whether the log never showed their pairs.
+        shown: Shape (E, Q): h, in which a slot is shown by the candidate.
+        logged: Shape (E, G): n, in which it is shown by production.
+        values: what a click earns at slots, if clicks alone earn the reward.
+        by_context: whether sums are wanted by context.
+    """
+
+    view: View
+    fit: CandidateFit
+    theta: Floats
+    known: Floats
+    credit: Floats
+    cells: LogCells
+    position: Ints
+    context: Ints
+    slots: SlotChain
+    unlogged: Bools
+    shown: Floats
+    logged: Floats
+    values: SlotWorths | None
+    by_context: bool
+
+    @property
+    def rate(self) -> Floats:
+        """Shape (G,): the rates of the log's finest cells."""
+        return self.slots.rates[0].rate
+
+    @property
+    def shown_value(self) -> Floats | float:
+        """Shape (Q,) or 1: what a click earns at slots of candidates."""
+        return 1.0 if self.values is None else self.values.shown
+
+    @property
+    def logged_value(self) -> Floats | float:
+        """Shape (G,) or 1: what a click earns at the log's finest cells."""
+        return 1.0 if self.values is None else self.values.logged
+
+    def sums(self, context: Ints, values: Floats) -> Floats:
+        """Shape (…, X): sums of values (…, Z) by context; or shape (…, 1) of all contexts."""
+        if self.by_context:
+            return group_sums(context, values, self.view.batch.context_count)
+        return np.asarray(values.sum(axis=-1, keepdims=True))
+
+
+def _columns(
+    view: View, targets: list[Target], fit: CandidateFit, state: RungState, *, by_context: bool
+) -> _Columns:
+    batch, log, chain = view.batch, fit.log, state.log.positions
+    depth = min(max(target.metric.depth for target in targets), view.policies.depth)
+    theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
+    slots = candidate_slots(view, depth, by_list=log.top == "list")
+    cells = log_cells(batch, log.top, log.spec.reward)
+    position = np.zeros(len(chain.finest.n), dtype=np.int64)
+    there = batch.lists != EMPTY
+    position[cells.finest[there]] = np.nonzero(there)[1]
+    context = batch.pair_context[chain.base()]
+    known = np.tile(view.known.T, (len(targets), 1)).astype(np.float64)
+    mass = slots.mass * batch.context_n[slots.context]
+    shown = theta[:, slots.position][:, None] * mass
+    logged = np.repeat(theta[:, position] * chain.finest.n, view.count, axis=0)
+    f = np.stack([row_credit(batch, target.metric) for target in targets])
+    return _Columns(
+        view,
+        fit,
+        theta,
+        known,
+        np.repeat(f, view.count, axis=0),
+        cells,
+        position,
+        context,
+        candidate_chain(view, fit, state, slots),
+        slots.pair >= batch.pair_count,
+        shown.reshape(len(known), len(slots.pair)),
+        logged * known[:, context],
+        None if fit.click_values is None else SlotWorths(view, fit, fit.click_values, slots),
+        by_context,
     )
-    return slot_chain(chain, slots, cells, e, items.alpha)
+
+
+class _Earnings(NamedTuple):
+    """What columns earn by the rates, in clicks of the fit or what these earn.
+
+    Attributes:
+        clicks: Shape (E, Q): of candidates, h r; `earned`: what they earn.
+        lost: Shape (E, G): production's clicks, n r.
+        difference: Shape (E, X): Σ (h − n) r by context.
+    """
+
+    clicks: Floats
+    earned: Floats
+    lost: Floats
+    difference: Floats
+
+
+def _earnings(columns: _Columns) -> _Earnings:
+    slots, count = columns.slots, columns.view.batch.context_count
+    clicks, lost = columns.shown * slots.rate, columns.logged * columns.rate
+    earned = clicks * columns.shown_value
+    difference = group_sums(slots.slots.context, earned, count)
+    difference -= group_sums(columns.context, lost * columns.logged_value, count)
+    return _Earnings(clicks, earned, lost, difference)
+
+
+def _value(columns: _Columns, earned: _Earnings) -> Floats:
+    """Shape (E, X): n_x V_x."""
+    batch = columns.view.batch
+    produced = group_sums(batch.row_context, columns.credit * batch.n, batch.context_count)
+    return earned.difference * columns.fit.log.spec.unit + produced * columns.known
+
+
+def _coverage(columns: _Columns, state: RungState, earned: _Earnings) -> Coverage[Floats]:
+    """How far the log covers the columns."""
+    slots, count = columns.slots.slots, columns.view.batch.context_count
+    new, unit, logged = columns.unlogged, columns.fit.log.spec.unit, columns.view.batch.pair_count
+    highest = ratio(state.pairs.highest, state.pairs.rate[logged:])
+    more = np.zeros(len(slots.pair))
+    more[new] = np.maximum(highest - 1, 0.0)[slots.pair[new] - logged]
+    return Coverage(
+        mass=group_sums(slots.context, columns.shown, count),
+        covered=group_sums(slots.context, np.where(new, 0.0, columns.shown), count),
+        borrowed=group_sums(slots.context, new * earned.earned * unit, count),
+        further=group_sums(slots.context, earned.earned * more * unit, count),
+    )
+
+
+def _with_weights(
+    coverage: Coverage[Floats], columns: _Columns, by_click: Floats
+) -> Coverage[Floats]:
+    """With sums of the weights of records and of their squares, for the effective sample size."""
+    theta = np.repeat(columns.theta[:, columns.position], columns.view.count, axis=0)
+    weight = theta * (columns.known[:, columns.context] * columns.logged_value) + by_click
+    n = columns.slots.chain.finest.n
+    return replace(
+        coverage,
+        weighted=columns.sums(columns.context, weight * n),
+        squared=columns.sums(columns.context, weight**2 * n),
+    )
+
+
+def _rung_shares(columns: _Columns, state: RungState) -> Floats:
+    """Shape (rungs, E, X): how much exposure took its rate from which rung, the finest first."""
+    slots, chain, item = columns.slots, columns.slots.chain, state.log.item
+    left, shares = np.ones(len(columns.unlogged)), []
+    for rung, slot in zip(chain.rungs, slots.rungs, strict=True):
+        share = borrowed(slot.n, rung.strength)
+        shares.append(left * (1 - share))
+        left = left * share
+    own = np.zeros(len(state.pairs.rate))
+    own[: len(item.n)] = 1 - item.borrowed()
+    own = own[slots.slots.pair]
+    new = columns.unlogged * left
+    names = columns.fit.log.spec.ladder.rungs
+    none = [np.zeros(len(left))] * (len(names) - len(shares) - 3)
+    each = np.stack([*none, *shares, left * own, left * (1 - own) - new, new])
+    count = columns.view.batch.context_count
+    return group_sums(slots.slots.context, columns.shown * each[:, None], count)
+
+
+# --- gradient -------------------------------------------------------------------------------------
+
+
+def _rate_weights(columns: _Columns, state: RungState, earned: _Earnings) -> Weights:
+    """How much columns count the rates of all cells and pairs."""
+    shown, logged = columns.shown * columns.shown_value, columns.logged * columns.logged_value
+    weights = columns.slots.weights(shown, -logged, len(state.pairs.rate))
+    if columns.fit.log.stopping:
+        stopped = _stopped(columns, state, earned.earned)
+        weights = weights._replace(base=weights.base + stopped)
+    return weights
+
+
+def _stopped(columns: _Columns, state: RungState, earned: Floats) -> Floats:
+    """Shape (E, P + U): how far the rate of a pair moves what is read below it."""
+    view, slots, pairs = columns.view, columns.slots.slots, state.pairs
+    batch, lists, size = view.batch, view.policies.lists, len(pairs.rate)
+    lost = pairs.kappa / np.maximum(1 - pairs.kappa * np.clip(pairs.rate, 0, 1), FEWEST)
+    lost = np.append(lost, 0.0)
+
+    def lower(values: Floats, shown_pairs: Ints) -> Floats:
+        """What is read below the items of each list, by pair."""
+        below = np.cumsum(values[:, ::-1], axis=1)[:, ::-1] - values
+        shown = shown_pairs != EMPTY
+        return sums(shown_pairs[shown], (below * lost[shown_pairs])[shown], size)
+
+    moved = np.zeros((len(earned), size))
+    rate = np.append(columns.rate * columns.logged_value, 0.0)[columns.cells.finest]
+    for number, own in enumerate(earned):
+        wide = np.zeros(lists.pairs.shape)
+        wide[slots.listed, slots.position] = own
+        theta = columns.theta[number // view.count, : batch.depth]
+        n = batch.list_n * columns.known[number, batch.list_context]
+        moved[number] = lower(theta * rate * n[:, None], batch.lists)
+        moved[number] -= lower(wide, lists.pairs)
+    return moved
+
+
+class _PairGradient(NamedTuple):
+    """How columns, and the N that contexts share, move with pairs.
+
+    Attributes:
+        by_click: Shape (E + N, P): with a click on a pair.
+        by_beta: Shape (F, E, X or 1): with β.
+        unexplained: errors of pairs given their contexts' levels, and of these levels.
+    """
+
+    by_click: Floats
+    by_beta: Floats
+    unexplained: list[Loose]
+
+
+def _pair_gradient(
+    columns: _Columns, state: RungState, weights: Weights, score_jacobian: Floats
+) -> _PairGradient:
+    """The gradient on the rungs of pairs and contexts, whose strength a / m knows the level L.
+
+    Args:
+        columns: E of them.
+        state: the rates.
+        weights: how much the columns count rates.
+        score_jacobian: Shape (P, N): by how much the score falls with the rate of a pair.
+    """
+    fit, pairs, log = columns.fit, state.pairs, state.log
+    a, t, level = fit.parameters.a, fit.parameters.t, log.rates.level
+    count, width, logged = len(level), len(weights.base), len(log.item.n)
+    inverse = fit.solution.inverse
+    weight = np.zeros((width + len(inverse), len(pairs.rate)))
+    weight[:width] = weights.base
+    weight[width:, :logged] = -(score_jacobian @ inverse.T).T
+    share, m = pairs.prior_share, pairs.expected * level[pairs.context]
+    by_log_level = group_sums(pairs.context, weight * (share * pairs.rate), count)
+    by_context = by_log_level / (level * (log.context.n + t))  # by a click of the context
+    passed = by_context[:, pairs.context] * pairs.exposure
+    of_pairs = (weight - passed) * (share * m / np.sqrt(a))
+    of_levels = by_log_level * (np.sqrt(t) / (log.context.n + t) / level)
+    by_log_mean = (weight * pairs.rate - passed * m)[:width] * share
+    if columns.by_context:
+        by_beta = [group_sums(pairs.context, by_log_mean * x, count) for x in pairs.features.T]
+    else:
+        by_beta = [*(by_log_mean @ pairs.features).T[:, :, None]]
+    by_click = by_context[:, columns.view.batch.pair_context] * log.rates.prior_share
+    by_click += weight[:, :logged] / (log.item.n + a / log.rates.m)
+    unexplained = [Loose(pairs.context, of_pairs), Loose(np.arange(count), of_levels)]
+    return _PairGradient(by_click, np.stack(by_beta), unexplained)
+
+
+def _slope(columns: _Columns, pairs: _PairGradient, gradient: ChainGradient) -> Floats:
+    """Shape (N, E, X or 1): how far β and log p move columns."""
+    depth, chain = columns.view.batch.depth, columns.slots
+    of_log = columns.cells.examined % depth
+    position = chain.by_cell(chain.chain.examined, chain.slots.position, of_log)
+    by_p = []
+    for place in range(1, depth):
+        here = np.flatnonzero(position == place)
+        by_p.append(columns.sums(gradient.context[here], gradient.by_exposure[:, here]))
+    return np.concatenate([pairs.by_beta, np.stack(by_p)]) if by_p else pairs.by_beta
+
+
+# --- model errors ---------------------------------------------------------------------------------
+
+
+def _allowances(
+    columns: _Columns,
+    state: RungState,
+    earned: _Earnings,
+    weights: Weights,
+    gradient: ChainGradient,
+    slope: Floats,
+) -> dict[str, Floats]:
+    """Shape (1, E, X or 1) by source: errors that contexts share, and no record shows."""
+    fit, pairs, slots = columns.fit, state.pairs, columns.slots.slots
+    new, logged = columns.unlogged, columns.view.batch.pair_count
+    at, unreachable, depth = slots.pair[new] - logged, *np.zeros((2, len(slots.pair)))
+    unreachable[new] = ratio(pairs.unreachable, pairs.rate[logged:])[at]
+    depth[new] = pairs.depth[at]
+    reachable = np.where(new, earned.earned * (1 - unreachable), 0.0)
+    by_expected = np.abs(weights.base) * (pairs.rate * pairs.prior_share)
+    every = np.arange(columns.view.batch.context_count)
+    errors = {
+        source.FORM: FORM_ERROR * columns.sums(pairs.context, by_expected),
+        source.NEVER_SHOWN: NEVER_SHOWN_SD * columns.sums(slots.context, reachable),
+        source.DEPTH: DEPTH_ERROR * columns.sums(slots.context, reachable * depth),
+        source.UNREACHABLE: UNREACHABLE_SD
+        * columns.sums(slots.context, earned.earned * unreachable),
+        source.SHRINKAGE: SHRINKAGE_ERROR * columns.sums(every, earned.difference),
+    }
+    if fit.log.stopping and fit.log.stopping.sd:
+        by_kappa = columns.sums(gradient.context, gradient.by_exposure * _by_kappa(columns, state))
+        by_kappa += np.tensordot(fit.by_stopping, slope, 1)
+        errors[source.STOPPING] = fit.log.stopping.sd * by_kappa
+    return {name: error[None] * fit.log.spec.unit for name, error in errors.items()}
+
+
+def _by_kappa(columns: _Columns, state: RungState) -> Floats:
+    """Shape (cells,): the derivative of the logarithm of examination by that of κ."""
+    batch, lists, slots = columns.view.batch, columns.view.policies.lists, columns.slots
+    reading, pairs = columns.fit.log.reading, state.pairs
+    of_slots = stop_slope(pairs.rate, lists.pairs, pairs.kappa)
+    of_slots = of_slots[slots.slots.listed, slots.slots.position]
+    of_log = stop_slope(reading.attraction(batch), batch.lists, reading.kappa(batch)[0])
+    of_log = of_log.ravel()[columns.cells.examined]
+    return slots.by_cell(slots.chain.examined, of_slots, of_log)
+
+
+# --- influence ------------------------------------------------------------------------------------
+
+
+def _residuals(columns: _Columns) -> Floats:
+    """Shape (R, K): c − r of the slots of a record."""
+    batch, spec = columns.view.batch, columns.fit.log.spec
+    reward = batch.reward(spec.reward)
+    residual = -np.append(columns.rate, 0.0)[columns.cells.finest[batch.row_list]]
+    residual[reward.row, reward.position] += reward.value / spec.unit
+    return residual
+
+
+def _influence(
+    columns: _Columns,
+    state: RungState,
+    earned: _Earnings,
+    pairs: Pairs,
+    taken: Bools,
+    by_click: Floats,
+    residual: Floats,
+) -> Floats:
+    """Shape (E + N, R): ψ + V of records.
+
+    A day's clicks on a pair in part decide what is expected of them: with the share h of the
+    pair's exposure on that day, 1 / √(1 − h) undoes it.
+
+    Args:
+        columns: E of them.
+        state: the rates.
+        earned: by which columns differ from production.
+        pairs: those of the contexts that the fit has taken.
+        taken: Shape (X,): these contexts.
+        by_click: Shape (E + N, G): how far a click in a cell moves columns.
+        residual: Shape (R, K): c − r of the slots of a record.
+    """
+    batch, fit, width, of = columns.view.batch, columns.fit, len(columns.known), pairs.of
+    rows, unit = np.flatnonzero(taken[batch.row_context]), fit.log.spec.unit
+    turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
+    if fit.log.spec.dated:
+        r = pairs.rates(fit.parameters)
+        whole = r.exposure + fit.parameters.a / r.m
+        leverage = pairs.turn_e(fit.parameters) / whole[of.pair]
+        residual = residual.copy()
+        residual[rows] *= np.append(leverage_factor(leverage), 1.0)[turn]
+    cell = columns.cells.finest[batch.row_list]
+    psi = by_row(residual, cell, by_click.T)
+    psi[:width] += ratio(earned.difference, batch.context_n)[:, batch.row_context]
+    left = residual[rows]
+    if fit.log.finer:
+        left = left * np.append(state.log.positions.passed(), 0.0)[cell[rows]]
+    score = np.concatenate([pairs.scores(left, turn), left.T[1:]])
+    psi[width:, rows] += fit.solution.inverse @ score
+    psi[:width] *= unit
+    psi[:width] += columns.credit * columns.known[:, batch.row_context]
+    return psi
+
+
+def _own_clicks(columns: _Columns, by_click: Floats, residual: Floats) -> Floats:
+    """Shape (E, R): what clicks of each row would move columns, if a part had rates of its own.
+
+    By its own clicks alone, a pair would move a column by (c − e α̂) (H − E) / E, with E its
+    exposure in the log and H that of the candidate: the paper's weights, bounded.
+    What influence has of that already is taken away.
+
+    Args:
+        columns: E of them.
+        by_click: Shape (E, G): how far a click in a cell moves them.
+        residual: Shape (R, K): c − r of the slots of a record.
+    """
+    batch, slots, chain = columns.view.batch, columns.slots.slots, columns.slots.chain
+    p = padded(tuple(columns.fit.parameters.p), max(len(columns.theta[0]), batch.depth))
+    size, pair, e = batch.pair_count, chain.base(), p[columns.position]
+    shown, known = columns.shown * columns.shown_value * p[slots.position], ~columns.unlogged
+    moved = group_sums(slots.pair[known], shown[:, known], size)
+    moved -= group_sums(pair, columns.logged * columns.logged_value * e, size)
+    alone = ratio(moved, sums(pair, chain.finest.n * e, size))
+    alone = np.clip(alone, -SEGMENT_WEIGHT_BOUND, SEGMENT_WEIGHT_BOUND)
+    missed = alone[:, pair] - by_click
+    cell = columns.cells.finest[batch.row_list]
+    return by_row(residual, cell, missed.T) * columns.fit.log.spec.unit

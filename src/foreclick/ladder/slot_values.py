@@ -23,13 +23,13 @@ from foreclick.batches.arrays import numbered
 from foreclick.estimation.columns import Loose, Scored, View
 from foreclick.estimation.slots import group_sums
 from foreclick.estimation.sources import VALUE_SHRINKAGE, VALUE_SLOPE
+from foreclick.ladder.candidates import examined_records
 from foreclick.ladder.click_value import Worth, clicked, learn_worth, mean_and_noise
 from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.rungs import (
     RungChain,
     Slots,
     Weights,
-    examined,
     log_cells,
     slot_cells,
     slot_chain,
@@ -184,7 +184,7 @@ class SlotWorths:
         self.worth, self.batch, top = worth, view.batch, fit.log.top
         self.cells = log_cells(view.batch, top, CLICKS)
         chain = worth_chain(view.batch, top, worth)
-        self.pairs = worth.of(*examined(view, fit), *chain.climb())
+        self.pairs = worth.of(*examined_records(view, fit), *chain.climb())
         cells = slot_cells(view, self.cells, slots, by_list=top == "list")
         nu = worth.at(slots.position)
         self.chain = slot_chain(chain, slots, cells, nu, self.pairs.w)

@@ -46,7 +46,7 @@ from foreclick.estimation.slots import row_credit
 from foreclick.estimators import LADDERS, parse_estimators
 from foreclick.inference import bisect, margins, sample_size
 from foreclick.ladder.fit import checked, fit_candidates
-from foreclick.ladder.score import score_prior
+from foreclick.ladder.score import score_ladder
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.optimize import as_lists
@@ -418,7 +418,7 @@ def read_arms(tally: Tally, candidate: Policy, production: Policy, metric: Metri
         view = View.of(batch, [candidate], depth)
         new = view.members[0]
         coding = new.coding
-        credit = score_prior(view, [target], fit, rows=False).value[0]
+        credit = score_ladder(view, [target], fit, rows=False).value[0]
         f, n, count = row_credit(batch, metric), batch.n, batch.context_count
         reward = sums(batch.row_context, n * f, count)
         squares = sums(batch.row_context, n * f * f, count)

@@ -21,7 +21,7 @@ from foreclick.estimation.sums import whole_number
 from foreclick.estimators import Ladder
 from foreclick.ladder.fit import checked, production_covariance, production_fit
 from foreclick.ladder.fitted import LadderFit
-from foreclick.ladder.rungs import pairs_of
+from foreclick.ladder.log_chain import pairs_of
 from foreclick.logs import CONTEXT, ITEM
 from foreclick.options import verb
 from foreclick.policies.base import Names

@@ -38,7 +38,7 @@ from foreclick.estimation.sums import (
 from foreclick.kept import kept_latest
 from foreclick.ladder.fit import fit_ladders, known_part
 from foreclick.ladder.fitted import CandidateFit
-from foreclick.ladder.score import prior_worth, score_prior
+from foreclick.ladder.score import list_values, score_ladder
 from foreclick.logs import Shape
 from foreclick.models import ClickModel
 from foreclick.policies import Observed, Policy
@@ -136,7 +136,7 @@ class BatchWork:
         return tuple(
             None
             if fit is None or fit.click_values is None
-            else score_prior(block.view, targets, fit, rows=False).pull
+            else score_ladder(block.view, targets, fit, rows=False).pull
             for targets, fit in zip(self.question.groups, self.ladders, strict=True)
         )
 
@@ -225,9 +225,9 @@ class BatchWork:
             return self._of_weights(block, targets, credit)
         view, split = block.view, self.strata.split
         rows = bool(self.question.clusters) or split
-        scored = score_prior(view, targets, fit, rows=rows, apart=split)
+        scored = score_ladder(view, targets, fit, rows=rows, by_context=split)
         return self._group_sums(
-            block, targets, scored, credit, lambda _: prior_worth(view, targets, fit)
+            block, targets, scored, credit, lambda _: list_values(view, targets, fit)
         ), scored.psi
 
     def _of_weights(
@@ -520,7 +520,7 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
     for batch in batches_of(tally):
         view = View.of(batch, question.candidates, policy_depth(question, tally.shape))
         if ladder is not None:
-            value = score_prior(view, targets, ladder, rows=False).value
+            value = score_ladder(view, targets, ladder, rows=False).value
         else:
             value = score_weighted(view, weigh(view, targets, None)).value
         earned = batch.n * row_credit(batch, question.parts[0])

@@ -50,8 +50,8 @@ from foreclick.ladder.click_value import Worth
 from foreclick.ladder.features import production_expects
 from foreclick.ladder.fit import checked, production_values
 from foreclick.ladder.fitted import LadderFit
+from foreclick.ladder.log_chain import ladder_chain
 from foreclick.ladder.rungs import Rung, RungChain, log_cells
-from foreclick.ladder.score import ladder_chain
 from foreclick.ladder.slot_values import worth_chain
 from foreclick.metrics import Metric
 from foreclick.progress import report_step
