@@ -151,7 +151,7 @@ def _assert_same_pair(
     if three[0].value != three[2].value:
         raise Difference(f"itself, {where}: {three[0].value} is not {three[2].value}")
     left = of_difference(together, 0, 2)
-    if three[0].alone == 0 and abs(left) > 1e-9 * float(np.trace(together)) + rounding:
+    if three[0].sampling_variance == 0 and abs(left) > 1e-9 * float(np.trace(together)) + rounding:
         raise Difference(f"against itself, {where}: a variance of {left}")
 
 

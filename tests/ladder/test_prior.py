@@ -96,7 +96,7 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
     again = Again(base, policies)
     fit, view = again.fitted(batch, base)
     before = score_ladder(view, again.asks, fit, rows=True)
-    value, slope = before.value.sum(axis=1), before.slope.sum(axis=2)  # type: ignore[union-attr]
+    value, slope = before.value.sum(axis=1), before.sensitivity.sum(axis=2)  # type: ignore[union-attr]
     reward, step = batch.rewards["clicks"], 0.005
     told, right = [], []
     for entry in range(0, len(reward.row), len(reward.row) // 12):
@@ -111,7 +111,7 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
         n = batch.n[reward.row[entry]]
         after = score_ladder(other_view, again.asks, moved, rows=False).value.sum(axis=1)
         right.append((after - value) / step / n)
-        psi = score_ladder(other_view, again.asks, fit, rows=True).psi - before.psi  # type: ignore[operator]
+        psi = score_ladder(other_view, again.asks, fit, rows=True).influence - before.influence  # type: ignore[operator]
         own = psi[:, reward.row[entry]] / step
         told.append(own[: len(value)] + slope.T @ own[len(value) :])
     # ψ takes leverage back, 1 / √(1 − h), and shares of levels as they are.

@@ -143,14 +143,14 @@ def test_a_reward_moves_the_answer_as_psi_says(
     def asked(view: View) -> Any:  # noqa: ANN401
         log, values = with_worth(base.log, "orders", [(view.batch, *examined_records(view, base))])
         fit = replace(base, log=log, click_values=values)
-        pull = score_ladder(view, [target], fit, rows=False).pull
+        pull = score_ladder(view, [target], fit, rows=False).click_value_gradient
         assert pull is not None
         fit = replace(fit, click_values=values.with_pull(pull))
         return score_ladder(view, [target], fit, rows=True)
 
     before = asked(view)
     reward, told, right = batch.rewards["orders"], [], []
-    moved = before.psi[0]
+    moved = before.influence[0]
     for row in reward.row[:: len(reward.row) // 12]:
         value = reward.value + 0.01 * (reward.row == row)
         more = replace(
@@ -158,7 +158,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
         )
         after = asked(View.of(more, [candidate], 6))
         right.append(float(after.value.sum() - before.value.sum()))
-        told.append(float((after.psi[0] - moved)[row] * batch.n[row]))
+        told.append(float((after.influence[0] - moved)[row] * batch.n[row]))
     np.testing.assert_allclose(told, right, rtol=0.05, atol=7e-4)
 
 

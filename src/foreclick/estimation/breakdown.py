@@ -42,7 +42,7 @@ def variance_by_source(
         both = [one, baseline]
         design = np.stack([estimate.design()[0] for estimate in both])
         covariance = estimates.joint(both)
-        sample = slopes**2 @ [estimate.alone for estimate in both]
+        sample = slopes**2 @ [estimate.sampling_variance for estimate in both]
         each = [(e, np.array([w, 0.0])) for e, w in zip(both, slopes, strict=True)]
     shared = SharedErrors()
     for estimate, by in each:

@@ -1,9 +1,9 @@
 """Columns: what every estimator gives for a batch, and how records move it.
 
 Every estimate is a *column*: a candidate by an estimator, a metric and a clip; production is a
-column for each metric. An estimator turns a batch and C candidates into `Scored`. From there on
-nothing depends on which estimator it was: ψ says how far each record moves a column, and sums of
-ψ over clusters are error vectors, from which all covariances follow.
+column for each metric. An estimator turns a batch and C candidates into a `ColumnBatch`. From there
+on nothing depends on which estimator it was: the influence ψ says how far each record moves a
+column, and sums of ψ over clusters are error vectors, from which all covariances follow.
 
     ψ_t + V = common_x + Σ_slots of t (gain · reward − cost),
 
@@ -68,7 +68,7 @@ def _view(batch: Batch, policies: tuple[Policy, ...], depth: int) -> View:
     return View(batch, members, every, known)
 
 
-class Loose(NamedTuple):
+class ModelError(NamedTuple):
     """Errors that no record shows: independent of each other, one a row.
 
     Attributes:
@@ -81,37 +81,40 @@ class Loose(NamedTuple):
 
 
 @dataclass(eq=False)
-class Scored:
+class ColumnBatch:
     """Some columns in one batch; all values are times records.
 
     Attributes:
         value: Shape (E, X): n_x V_x; 0 in contexts that the candidate does not know.
         coverage: Shape (E, X) each: how far the log covers the columns.
         rungs: Shape (rungs, E, X): of a ladder, how much exposure took its rate from which rung.
-        psi: Shape (E + N, R): ψ_t + V; the last N are what contexts share: a click rate, or
-            coefficients. None: not asked for.
-        by_cluster: Shape (E, T): Σ (ψ_t + V) over the records of each cluster, where that is all
-            that is asked for.
-        loose: errors that no record shows, with as many columns as `psi`.
-        slope: Shape (N, E, X): how far n_x V_x moves with what contexts share.
-        shared: Shape (D, E, X) by source: how far n_x V_x is off by errors that contexts share.
-        pull: Shape (E, I + F): how what clicks on items are worth, and γ, move each column.
-        unshared: Shape (E, R): of a ladder in parts, what clicks of rows say besides of their part.
+        influence: Shape (E + N, R): ψ_t + V; the last N are coefficients, which contexts share.
+            None: not asked for.
+        cluster_influence: Shape (E, T): Σ (ψ_t + V) over the records of each cluster, where that is
+            all that is asked for.
+        model_errors: independent errors, with as many columns as `influence`.
+        sensitivity: Shape (N, E, X): how far n_x V_x moves with coefficients.
+        shared_errors: Shape (D, E, X) by source: how far n_x V_x is off by errors that contexts
+            share.
+        click_value_gradient: Shape (E, I + F): by how much what clicks on items are worth, and γ,
+            move each column.
+        own_clicks: Shape (E, R): of a ladder in parts, what clicks of rows say besides of their
+            part.
     """
 
     value: Floats
     coverage: Coverage[Floats]
     rungs: Floats | None = None
-    psi: Floats | None = None
-    by_cluster: Floats | None = None
-    loose: list[Loose] = field(default_factory=list)
-    slope: Floats | None = None
-    shared: dict[str, Floats] = field(default_factory=dict)
-    pull: Floats | None = None
-    unshared: Floats | None = None
+    influence: Floats | None = None
+    cluster_influence: Floats | None = None
+    model_errors: list[ModelError] = field(default_factory=list)
+    sensitivity: Floats | None = None
+    shared_errors: dict[str, Floats] = field(default_factory=dict)
+    click_value_gradient: Floats | None = None
+    own_clicks: Floats | None = None
 
 
-def influence(
+def influence_of_rows(
     batch: Batch,
     line: Ints,
     slot: Ints,

@@ -251,8 +251,8 @@ class Estimate:
         return float(both[0, 1]) / scale if scale > 0 else 0.0
 
     @cached_property
-    def alone(self) -> float:
-        """The variance that it shares with no other: that of its sample, if it is one."""
+    def sampling_variance(self) -> float:
+        """The variance of its own sample, if it is one, which it shares with no other."""
         assert self.slopes is not None  # noqa: S101 - see `has_variance`
         own = [self.estimates.of_sample(self.stratum.number, column) for column in self.columns]
         if len(own) == 1 or not any(own):
@@ -271,8 +271,8 @@ class Estimate:
     @cached_property
     def sampled(self) -> float:
         """The variance that its sample adds, if it is one, to what shrinkage hides."""
-        if len(self.parts) == 1 or not self.alone or self.slopes is None:
-            return self.alone
+        if len(self.parts) == 1 or not self.sampling_variance or self.slopes is None:
+            return self.sampling_variance
         # What a part hides and what its sample adds are one error, as alike as what shows.
         s = self.stratum.number
         shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
@@ -452,7 +452,7 @@ class Estimates(Covariance):
             for j, two in enumerate(estimates[: i + 1]):
                 more = self._hidden_pair(one, two, float(alike[i, j]), production=production)
                 more += one.off_by.covariance(two.off_by)
-                joint[i, j] += more + (one.alone if i == j else 0.0)
+                joint[i, j] += more + (one.sampling_variance if i == j else 0.0)
                 joint[j, i] = joint[i, j]
         return joint
 

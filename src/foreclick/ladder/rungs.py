@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
 from foreclick.batches.candidate import matched_prefixes
-from foreclick.estimation.columns import Loose, View
+from foreclick.estimation.columns import ModelError, View
 from foreclick.estimation.slots import group_sums
 from foreclick.kept import kept
 from foreclick.ladder.shrinkage import borrowed, climb, descend, own_weight
@@ -211,7 +211,7 @@ class ChainGradient(NamedTuple):
     by_click: Floats
     by_exposure: Floats
     context: Ints
-    unexplained: list[Loose]
+    unexplained: list[ModelError]
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +282,7 @@ class SlotChain:
             off = self.unexplained(j, weights, passed if rung.has_rates else passed[:width])
             if rung.has_rates:
                 error = off * np.sqrt(dispersion * expected / rung.strength)
-                unexplained.append(Loose(owner, error))
+                unexplained.append(ModelError(owner, error))
             if j == self.chain.examined:
                 by_exposure, where = off[:width] * expected, owner
             gradient = rung.gradient(weights.rungs[j], passed)

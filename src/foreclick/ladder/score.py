@@ -35,7 +35,7 @@ from foreclick.allowances import (
 )
 from foreclick.batches import EMPTY, Bools, Floats, Ints, padded, ratio, sums
 from foreclick.estimation import sources as source
-from foreclick.estimation.columns import Loose, Scored, View
+from foreclick.estimation.columns import ColumnBatch, ModelError, View
 from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
 from foreclick.ladder.behaviour import FEWEST, stop_slope
@@ -64,7 +64,7 @@ def score_ladder(
     *,
     rows: bool,
     by_context: bool = False,
-) -> Scored:
+) -> ColumnBatch:
     """The columns of a ladder: a target after the other, candidates side by side.
 
     Args:
@@ -83,11 +83,11 @@ def score_ladder(
     by_values = None
     if values is not None:
         by_values = values.pull(earned.clicks * unit, earned.lost * unit)
-    scored = Scored(
+    scored = ColumnBatch(
         _value(columns, earned),
         _coverage(columns, state, earned),
         _rung_shares(columns, state),
-        pull=by_values,
+        click_value_gradient=by_values,
     )
     if not rows:
         return scored
@@ -103,11 +103,13 @@ def score_ladder(
     scored = replace(
         scored,
         coverage=_with_weights(scored.coverage, columns, gradient.by_click[:width]),
-        psi=_influence(columns, state, earned, pairs, taken, gradient.by_click, residual),
-        loose=unexplained,
-        slope=slope * unit,
-        shared=_allowances(columns, state, earned, weights, gradient, slope),
-        unshared=_own_clicks(columns, gradient.by_click[:width], residual) if by_context else None,
+        influence=_influence(columns, state, earned, pairs, taken, gradient.by_click, residual),
+        model_errors=unexplained,
+        sensitivity=slope * unit,
+        shared_errors=_allowances(columns, state, earned, weights, gradient, slope),
+        own_clicks=_own_clicks(columns, gradient.by_click[:width], residual)
+        if by_context
+        else None,
     )
     if values is not None:
         values.errors(scored, state.pairs.context)
@@ -348,7 +350,7 @@ class _PairGradient(NamedTuple):
 
     by_click: Floats
     by_beta: Floats
-    unexplained: list[Loose]
+    unexplained: list[ModelError]
 
 
 def _pair_gradient(
@@ -382,7 +384,7 @@ def _pair_gradient(
         by_beta = [*(by_log_mean @ pairs.features).T[:, :, None]]
     by_click = by_context[:, columns.view.batch.pair_context] * log.rates.prior_share
     by_click += weight[:, :logged] / (log.item.n + a / log.rates.m)
-    unexplained = [Loose(pairs.context, of_pairs), Loose(np.arange(count), of_levels)]
+    unexplained = [ModelError(pairs.context, of_pairs), ModelError(np.arange(count), of_levels)]
     return _PairGradient(by_click, np.stack(by_beta), unexplained)
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from foreclick.allowances import CLICK_VALUE_SHRINKAGE_ERROR, CLICK_VALUE_SLOPE_SD
 from foreclick.batches import Batch, Floats, Ints, sums
 from foreclick.batches.arrays import numbered
-from foreclick.estimation.columns import Loose, Scored, View
+from foreclick.estimation.columns import ColumnBatch, ModelError, View
 from foreclick.estimation.slots import group_sums
 from foreclick.estimation.sources import VALUE_SHRINKAGE, VALUE_SLOPE
 from foreclick.ladder.candidates import examined_records
@@ -205,7 +205,7 @@ class SlotWorths:
         self.by_pair = self.weights.base
         return np.asarray(self.worth.pulled(self.pairs, self.by_pair * self.pairs.w))
 
-    def errors(self, found: Scored, owner: Ints) -> None:
+    def errors(self, found: ColumnBatch, owner: Ints) -> None:
         """Add how what clicks earned moves the first columns, and what no record shows.
 
         Args:
@@ -214,7 +214,7 @@ class SlotWorths:
         """
         batch, worth, pairs, count = self.batch, self.worth, self.pairs, self.batch.context_count
         error, moves = worth.errors(pairs, self.by_pair * pairs.w)
-        loose, moves = [Loose(owner, error)], moves[:, : batch.pair_count]
+        loose, moves = [ModelError(owner, error)], moves[:, : batch.pair_count]
         expected = pairs.prior_share * (worth.theta.t * worth.level / worth.due)[pairs.item]
         owed = group_sums(owner, self.by_pair * ((pairs.w - 1) * expected), count)
         shared = {VALUE_SHRINKAGE: CLICK_VALUE_SHRINKAGE_ERROR * owed}
@@ -226,13 +226,15 @@ class SlotWorths:
             by_slope = np.log1p(self.chain.by_cell(number, of_slots, cells)) * worth.slope_sd
             by_slope = group_sums(gradient.context, gradient.by_exposure * by_slope, count)
             shared[VALUE_SLOPE] = by_slope
-        psi: Any = found.psi
+        psi: Any = found.influence
         psi[: len(moves)] += self._influence(moves)
         more = (0, len(psi) - len(moves)), (0, 0)
-        found.loose += [Loose(at, np.pad(each, more)) for at, each in loose]
-        whole = any(each.shape[2] != count for each in found.shared.values())  # of all contexts
+        found.model_errors += [ModelError(at, np.pad(each, more)) for at, each in loose]
+        whole = any(
+            each.shape[2] != count for each in found.shared_errors.values()
+        )  # of all contexts
         for source, each in shared.items():
-            found.shared[source] = (each.sum(axis=1, keepdims=True) if whole else each)[None]
+            found.shared_errors[source] = (each.sum(axis=1, keepdims=True) if whole else each)[None]
 
     def _influence(self, moves: Floats) -> Floats:
         """Shape (E, R): what clicks earned besides what is expected of them, by how it counts.

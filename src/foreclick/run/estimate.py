@@ -21,7 +21,7 @@ from foreclick.batches import (
     batches_of,
     sums,
 )
-from foreclick.estimation.columns import Scored, View
+from foreclick.estimation.columns import ColumnBatch, View
 from foreclick.estimation.estimates import Estimates
 from foreclick.estimation.parts import BatchParts, Strata, cluster_kinds, clusters_of_rows
 from foreclick.estimation.slots import curves_of, group_sums, reward_counts, row_credit
@@ -109,9 +109,9 @@ class BatchWork:
         """What the batch adds to the answer."""
         return self._by_blocks(batch, self._sums)
 
-    def click_values(self, batch: Batch) -> tuple[Floats | None, ...]:
-        """By group, shape (E, I + F): `Scored.pull`, where clicks on items have a worth."""
-        return self._by_blocks(batch, self._click_values)
+    def click_value_gradients(self, batch: Batch) -> tuple[Floats | None, ...]:
+        """By group, shape (E, I + F): how click values move columns, where a ladder has them."""
+        return self._by_blocks(batch, self._click_value_gradients)
 
     def _by_blocks(self, batch: Batch, do: Callable[[_Block], T]) -> T:
         """What is done adds up: some contexts at a time if there are many columns."""
@@ -132,11 +132,11 @@ class BatchWork:
         produced = np.zeros_like(known.T) if drops else ~known.T
         return _Block(whole, view, known, produced, BatchParts(self.strata, view.batch))
 
-    def _click_values(self, block: _Block) -> tuple[Floats | None, ...]:
+    def _click_value_gradients(self, block: _Block) -> tuple[Floats | None, ...]:
         return tuple(
             None
             if fit is None or fit.click_values is None
-            else score_ladder(block.view, targets, fit, rows=False).pull
+            else score_ladder(block.view, targets, fit, rows=False).click_value_gradient
             for targets, fit in zip(self.question.groups, self.ladders, strict=True)
         )
 
@@ -228,7 +228,7 @@ class BatchWork:
         scored = score_ladder(view, targets, fit, rows=rows, by_context=split)
         return self._group_sums(
             block, targets, scored, credit, lambda _: list_values(view, targets, fit)
-        ), scored.psi
+        ), scored.influence
 
     def _of_weights(
         self, block: _Block, targets: list[Target], credit: Floats
@@ -259,7 +259,7 @@ class BatchWork:
             repeated=None if repeated is None else parts.over_contexts(repeated),
             least_covered=least_covered(w, view, q.top) if q.top else (),
         )
-        return found, scored.psi
+        return found, scored.influence
 
     def _logging(
         self, block: _Block, targets: list[Target]
@@ -282,7 +282,7 @@ class BatchWork:
         self,
         block: _Block,
         targets: list[Target],
-        scored: Scored,
+        scored: ColumnBatch,
         credit: Floats,
         worth: Callable[[int], Floats],
     ) -> GroupSums:
@@ -299,15 +299,17 @@ class BatchWork:
         if block.produced.any():
             _add_production(block, self.question, scored, targets, credit)
         value = parts.over_contexts(scored.value)
-        if parts.split and scored.psi is not None:
-            own = _value_of_records(block.batch, scored.psi[: len(scored.value)], scored.value)
+        if parts.split and scored.influence is not None:
+            own = _value_of_records(
+                block.batch, scored.influence[: len(scored.value)], scored.value
+            )
             value = parts.over_rows(own)
         influence: tuple[Floats, ...] = ()
-        if scored.by_cluster is not None:
-            influence = (scored.by_cluster.T[None],)
-        elif scored.psi is not None:
-            influence = parts.over_kinds(clusters, scored.psi * block.batch.n)
-        shared = scored.shared if clusters else {}
+        if scored.cluster_influence is not None:
+            influence = (scored.cluster_influence.T[None],)
+        elif scored.influence is not None:
+            influence = parts.over_kinds(clusters, scored.influence * block.batch.n)
+        shared = scored.shared_errors if clusters else {}
         sampled = self.sampled if clusters else ()
         return GroupSums(
             value=value,
@@ -319,7 +321,7 @@ class BatchWork:
                 c: parts.over_contexts(sampled_errors(block.view, c, worth(c))) for c in sampled
             },
             influence=influence,
-            own_clicks=self._own_clicks(parts, scored.unshared),
+            own_clicks=self._own_clicks(parts, scored.own_clicks),
         )
 
     # --- influence --------------------------------------------------------------------------------
@@ -365,7 +367,7 @@ def _logging_policy(targets: list[Target]) -> Policy | None:
 
 
 def _add_production(
-    block: _Block, question: Question, scored: Scored, targets: list[Target], credit: Floats
+    block: _Block, question: Question, scored: ColumnBatch, targets: list[Target], credit: Floats
 ) -> None:
     """Where a candidate has no list, it is worth what production is."""
     batch = block.batch
@@ -373,11 +375,11 @@ def _add_production(
     absent = np.tile(block.produced, (len(targets), 1))[:, batch.row_context] * credit[metrics]
     earned = batch.n * absent
     scored.value += group_sums(batch.row_context, earned, batch.context_count)
-    if scored.psi is not None:
-        scored.psi[: len(metrics)] += absent
-    if scored.by_cluster is not None:
+    if scored.influence is not None:
+        scored.influence[: len(metrics)] += absent
+    if scored.cluster_influence is not None:
         ((cluster, clusters),) = clusters_of_rows(batch, question.clusters)
-        scored.by_cluster += group_sums(cluster, earned, clusters)
+        scored.cluster_influence += group_sums(cluster, earned, clusters)
 
 
 def record_sums(parts: BatchParts, question: Question, n: Floats) -> RecordSums:
@@ -423,26 +425,28 @@ def _contexts(parts: BatchParts, rows: Ints) -> Floats:
     return contexts
 
 
-def model_errors(parts: BatchParts, scored: Scored) -> ModelErrors | None:
+def model_errors(parts: BatchParts, scored: ColumnBatch) -> ModelErrors | None:
     """Products of errors that no record shows.
 
     Of a part, errors of a context count as far as the part has its records. What contexts share is
     off for all parts alike: its products with the others count once.
     """
-    if scored.slope is None:
+    if scored.sensitivity is None:
         return None
-    shared, width, _ = scored.slope.shape
+    shared, width, _ = scored.sensitivity.shape
     count = parts.strata.count
     columns, across = np.zeros((count, width, width)), np.zeros((count, width, shared))
     coefficients = np.zeros((shared, shared))
-    for context, error in scored.loose:
+    for context, error in scored.model_errors:
         own, last = error[:width], error[width:]
         coefficients += last @ last.T
         if context is not None:  # errors of no context move coefficients alone
             columns += parts.products(context, own, own, power=2)
             across += parts.products(context, own, last)
     known = np.zeros_like(coefficients)
-    return ModelErrors(parts.over_contexts(scored.slope), columns, across, coefficients, known)
+    return ModelErrors(
+        parts.over_contexts(scored.sensitivity), columns, across, coefficients, known
+    )
 
 
 def _value_of_records(batch: Batch, psi: Floats, value: Floats) -> Floats:
@@ -498,7 +502,7 @@ def _with_click_values(batches: Batches, work: BatchWork) -> BatchWork:
     """With how what clicks on items are worth, in all contexts, moves the columns."""
     if not any(fit is not None and fit.click_values for fit in work.ladders):
         return work
-    pulls = reduce(added, batches.map(work.click_values, work.question.workers))
+    pulls = reduce(added, batches.map(work.click_value_gradients, work.question.workers))
     ladders = tuple(
         replace(fit, click_values=fit.click_values.with_pull(pull))
         if fit is not None and fit.click_values is not None and pull is not None

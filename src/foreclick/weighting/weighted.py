@@ -29,7 +29,7 @@ import numpy as np
 from foreclick.batches import EMPTY, Batch, Bools, Candidate, Cluster, Floats, ratio, sums
 from foreclick.errors import ModelError
 from foreclick.estimation.cells import CellEntries, Cells, cells_of, list_atoms, other_mass
-from foreclick.estimation.columns import Scored, View, influence
+from foreclick.estimation.columns import ColumnBatch, View, influence_of_rows
 from foreclick.estimation.slots import SlotCounts, earned_in, group_sums, list_records, side_by_side
 from foreclick.estimation.sources import EXAMINATION
 from foreclick.estimation.sums import Coverage, LeastCovered, Uncovered
@@ -310,7 +310,7 @@ def score_weighted(
     clusters: bool = False,
     entries: CellEntries | None = None,
     kind: Cluster = "period",
-) -> Scored:
+) -> ColumnBatch:
     """The columns of a group: a target after the other, the candidates of each side by side.
 
     Args:
@@ -324,9 +324,9 @@ def score_weighted(
         kind: the kind of these clusters.
     """
     batch = view.batch
-    scored = Scored(w.by_context(w.value), _coverage(w, details=details))
+    scored = ColumnBatch(w.by_context(w.value), _coverage(w, details=details))
     if not w.by_row and clusters and any(target.curve is not None for target in w.targets):
-        scored.shared[EXAMINATION] = _examination_errors(w)
+        scored.shared_errors[EXAMINATION] = _examination_errors(w)
     cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
     taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, None] * cut)
     common = ratio(w.by_context(w.value - taken), batch.context_n)
@@ -338,9 +338,9 @@ def score_weighted(
             moved -= cost[:, :, of] * entries.exposed[:, None]
         count = batch.cluster_count[kind]
         own = group_sums(entries.cluster, moved, count).reshape(-1, count)
-        scored.by_cluster = own + (records_by_cluster(batch, kind) @ common.T).T
+        scored.cluster_influence = own + (records_by_cluster(batch, kind) @ common.T).T
     elif rows:
-        scored.psi = _by_row(w, view, common, cost)
+        scored.influence = _by_row(w, view, common, cost)
     return scored
 
 
@@ -415,7 +415,7 @@ def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) ->
                 np.add(own, more, out=own)
     gain = _ended(w.weight[:, :, of] * w.theta[:, None, atoms])
     rewards = [cells.reward_counts(target) for target in w.targets for _ in range(view.count)]
-    return influence(batch, line, slot, common, gain, expected, rewards)
+    return influence_of_rows(batch, line, slot, common, gain, expected, rewards)
 
 
 def _ended(values: Floats) -> Floats:
