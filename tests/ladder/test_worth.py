@@ -12,14 +12,12 @@ import pytest
 import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
-from foreclick.ladder import click_value as worth
-from foreclick.ladder import shrinkage
-from foreclick.ladder import slot_values as on_batch
+from foreclick.ladder import click_value, shrinkage
 from foreclick.ladder.candidates import examined_records
+from foreclick.ladder.click_value import ValuePart
 from foreclick.ladder.coefficients import RateParameters
-from foreclick.ladder.fit import earned_by_clicks, fit_candidates
+from foreclick.ladder.fit import earned_by_clicks, fit_candidates, with_click_values
 from foreclick.ladder.score import score_ladder
-from foreclick.ladder.slot_values import with_worth
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from foreclick.simulate import shop
@@ -74,7 +72,7 @@ def test_it_is_what_loops_over_the_formulas_give(
     seed: int, strengths: tuple[float, ...] | None, monkeypatch: pytest.MonkeyPatch
 ):
     if strengths is not None:
-        monkeypatch.setattr(on_batch, "_strengths", lambda *_: strengths)
+        monkeypatch.setattr(click_value, "_finer_strengths", lambda *_: strengths)
     case = Paid.drawn(seed)
     earned, lists = case.earned, fc.Lists(lists_table(case.candidate))
     table = log_table(case.records, paid=[list(each) for each in earned])
@@ -88,13 +86,12 @@ def test_it_is_what_loops_over_the_formulas_give(
         for of in (earned, [r.clicks for r in case.records])
     )
     assert found.mean == pytest.approx(paid / clicked)
-    a, t, p = found.theta.a, found.theta.t, [*fit.parameters.p.tolist(), *[0.0] * 20]
-    truth = oracle.Worths(
-        found.theta.beta.tolist(), a, t, found.mean, p, found.strengths, found.slope
-    )
+    gamma, p = found.items.parameters, [*fit.parameters.p.tolist(), *[0.0] * 20]
+    at, slope = found.positions.strengths, found.positions.slope
+    truth = oracle.Worths(gamma.beta.tolist(), gamma.a, gamma.t, found.mean, p, at, slope)
     worths, score = truth.of(case.records, earned, case.candidate)
     # All that is known of γ beforehand is a variance of 1, and a click varies by φ.
-    np.testing.assert_allclose(score, found.noise * found.theta.beta, atol=1e-8)
+    np.testing.assert_allclose(score, found.dispersion * gamma.beta, atol=1e-8)
     metric, theta = "paid@2", clicks_at(2)
     ask = fc.evaluate(tally, lists, metrics=metric, estimators=ladder, missing="drop")
     right = oracle.Truth.of(fit).value(case.records, case.candidate, theta, earned, worths)
@@ -129,24 +126,27 @@ def test_a_reward_moves_the_answer_as_psi_says(
     candidate = ranking(found_shop, "worse")
     (batch,) = batches_of(fc.tally(log))
     mean = batch.rewards["orders"].value.sum() / batch.rewards["clicks"].value.sum()
-    monkeypatch.setattr(on_batch, "mean_and_noise", lambda *_: (mean, 8.0))
-    monkeypatch.setattr(on_batch, "_strengths", lambda *_: strengths)
-    monkeypatch.setattr(on_batch, "_by_position", lambda *_: (slope, 0.01))
+    monkeypatch.setattr(click_value, "mean_and_dispersion", lambda *_: (mean, 8.0))
+    monkeypatch.setattr(click_value, "_finer_strengths", lambda *_: strengths)
+    monkeypatch.setattr(click_value, "_position_slope", lambda *_: (slope, 0.01))
     monkeypatch.setattr(shrinkage, "LEVERAGE_BOUND", 0.0)
     given = 8.0 * 4, 8.0 * 3
-    monkeypatch.setattr(worth, "_strengths", lambda *o: RateParameters(o[5].beta, o[5].p, *given))
+    with_given = lambda *o: RateParameters(o[5].beta, o[5].p, *given)  # noqa: E731
+    monkeypatch.setattr(click_value, "_item_strengths", with_given)
     view = View.of(batch, [candidate], 6)
     fits = fit_candidates(fc.tally(log), fc.Ladder(), ["clicks"], [candidate], 6, drop=False)
     base = fits["clicks"]
     target = Target(fc.Ladder().model, Metric("orders@3"), math.inf, fc.Ladder())
 
     def asked(view: View) -> Any:  # noqa: ANN401
-        log, values = with_worth(base.log, "orders", [(view.batch, *examined_records(view, base))])
+        every = base.log.spec.strength_sample.of(view.batch)
+        part = ValuePart(view.batch, *examined_records(view, base), every)
+        log, values = with_click_values(base.log, "orders", [part])
         fit = replace(base, log=log, click_values=values)
-        pull = score_ladder(view, [target], fit, rows=False).click_value_gradient
-        assert pull is not None
-        fit = replace(fit, click_values=values.with_pull(pull))
-        return score_ladder(view, [target], fit, rows=True)
+        sensitivity = score_ladder(view, [target], fit, rows=False).click_value_gradient
+        assert sensitivity is not None
+        items = values.items.gradient(sensitivity)
+        return score_ladder(view, [target], fit, rows=True, items=items)
 
     before = asked(view)
     reward, told, right = batch.rewards["orders"], [], []

@@ -1,157 +1,225 @@
-"""What a click is worth: the reward per click of an item, for rewards that only clicks earn.
+"""What a click earns: the reward per click of an item, for rewards that only clicks earn.
 
 With R reward of C clicks on a pair i of context and item j, in units of the log's reward per click,
 
     log μ_i = γ · (1, g_i, g_j),    m_i = μ_i L_j,   L_j ~ Γ(s, s),   w_i = m_i G_i,  G_i ~ Γ(b, b)
     ŵ_i = (R_i + φ b) / (C_i + φ b / m_i),
 
-where φ is the variance of the reward of a click over its mean, and g = (h − n) / (h + n) says how
-much more or less a candidate has a pair, or an item of all contexts, examined than production has.
+where φ is the variance of the reward of a click over its mean, and g = (h − n) / (h + n) is the
+contrast of how often a candidate has a pair, or an item of all contexts, examined, and production.
 So a candidate of dear items is known by what the items earn that it shows more often. It is the
-prior of click rates (`coefficients`) with clicks for readers, and an item in place of a context.
+regression of click rates with clicks in the place of records, and an item in that of a context.
+
+At position k a click earns k^δ times as much as at the first. On the rungs that know a position it
+has a value of its own, (R + s w) / (C + s), only where that predicts the rewards of other days'
+clicks better; so it may depend on the list, and where it does not, no precision is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.allowances import COEFFICIENT_PRECISION
-from foreclick.batches import Batch, Floats, Ints, ratio, sums
+from foreclick.allowances import CLICK_VALUE_SLOPE_SD, COEFFICIENT_PRECISION
+from foreclick.batches import Batch, Bools, Floats, Ints, ratio, sums
+from foreclick.batches.arrays import numbered
 from foreclick.estimation.fits import FitReport
 from foreclick.ladder.coefficients import RateParameters, rates
 from foreclick.ladder.features import expected_rates
-from foreclick.ladder.shrinkage import best_strength, of_counts
+from foreclick.ladder.rungs import RungChain, log_cells
+from foreclick.ladder.shrinkage import GAIN, best_strength, least, of_counts
+from foreclick.ladder.strengths import STRENGTHS
 from foreclick.metrics import CLICKS
 
-UNFITTED = FitReport(converged=True, iterations=0)
-"""Of what has nothing to be fitted yet."""
-
 _ALL_ALIKE = 1e18  # a strength that leaves nothing to items
-_LEARNING, _ROUNDS = 4, 30  # rounds in which strengths are learnt, and all
+_STRENGTH_ROUNDS, _ROUNDS = 4, 30  # rounds in which strengths are learnt, and all
+_SLOPE_ROUNDS, _SLOPE_STEP = 20, 1e-9
 _LEAST, _ROUNDING = 1e-300, 1e-12
 
 
-class Worths(NamedTuple):
-    """The worth of a click on each pair of a batch, those that candidates alone show too.
+class PairValues(NamedTuple):
+    """What a click on each pair of a batch earns, the log's pairs first, Q of them.
 
     Attributes:
         item: Shape (Q,): the number of the item.
-        x: Shape (Q, F): 1, and how much more candidates have it examined.
+        x: Shape (Q, F): 1, and contrasts of the pair and of the item with each candidate.
         clicks: Shape (Q,): C.
-        m, prior_share: Shape (Q,): what is expected, and the share of ŵ that it is.
+        expected: Shape (Q,): m; `prior_share`: the share of ŵ that it decides.
         weight: Shape (Q,): C + φ b / m.
-        w: Shape (Q,): ŵ.
+        value: Shape (Q,): ŵ.
     """
 
     item: Ints
     x: Floats
     clicks: Floats
-    m: Floats
+    expected: Floats
     prior_share: Floats
     weight: Floats
-    w: Floats
+    value: Floats
+
+
+class ItemGradient(NamedTuple):
+    """How columns move with what clicks on items earn, over the whole log.
+
+    Attributes:
+        by_level: Shape (E, I): with the score of log L.
+        by_score: Shape (E, F): with the score of γ.
+    """
+
+    by_level: Floats
+    by_score: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Worth:
-    """What clicks are worth in a log, by item.
+class ItemValues:
+    """What clicks on items earn.
 
     Attributes:
-        reward: of which; `mean`: the log's reward per click, in which all else is measured.
-        noise: φ.
-        strengths: of the rungs that know a position, as those of `LadderFit`.
-        slope: δ, by which a click at position k is worth k^δ; `slope_sd`: of it.
-        theta: γ, and φ b and φ s in the place of a and t.
-        items: I values; `more`: Shape (V, I): how much more candidates have them examined.
-        level: Shape (I,): L; `due`: what log L is divided by.
+        parameters: γ, and φ b and φ s as the strengths of pairs and items.
+        items: I of them.
+        contrast: Shape (V, I): of how often candidates and production have them examined.
+        level: Shape (I,): L; `weight`: what log L is divided by.
         centre: Shape (I, F): how γ moves log L, downwards.
         inverse: Shape (F, F): how the score moves γ.
-        pull: Shape (E, I): how log L moves each column; `by_score`: Shape (E, F): how the score
-            of γ does.
-        report: how the fit of γ ended.
+        report: how the fit ended.
+    """
+
+    parameters: RateParameters
+    items: pa.Array
+    contrast: Floats
+    level: Floats
+    weight: Floats
+    centre: Floats
+    inverse: Floats
+    report: FitReport
+
+    def of_pairs(self, items: pa.Array, examined: Floats, c: Floats, r: Floats) -> PairValues:
+        """What clicks on pairs of these items earn; the log's come first.
+
+        Args:
+            items: Shape (Q,): of pairs.
+            examined: Shape (1 + V, Q): records in which production and candidates have them
+                examined.
+            c: Shape (P,): C of the log's pairs.
+            r: Shape (P,): R.
+        """
+        item = np.asarray(pc.index_in(items, value_set=self.items), dtype=np.int64)
+        c, r = (np.append(each, np.zeros(len(item) - len(each))) for each in (c, r))
+        x, a = _design(examined, self.contrast[:, item]), self.parameters.a
+        m = expected_rates(x, self.parameters.beta) * self.level[item]
+        weight = c + a / m
+        return PairValues(item, x, c, m, a / m / weight, weight, (r + a) / weight)
+
+    def sensitivity(self, pairs: PairValues, by_log: Floats) -> Floats:
+        """Shape (E, I + F): how far log L and γ move columns, which log ŵ moves by `by_log`."""
+        by_expected = by_log * pairs.prior_share
+        by_item = np.stack([sums(pairs.item, own, len(self.items)) for own in by_expected])
+        return np.hstack([by_item, by_expected @ pairs.x])
+
+    def gradient(self, sensitivity: Floats) -> ItemGradient:
+        """How scores of log L and γ move columns, of which these are the sums over the log."""
+        by_level, by_beta = np.split(sensitivity, [len(self.items)], axis=1)
+        by_score = (by_beta - by_level @ self.centre) @ self.inverse
+        return ItemGradient(by_level / self.weight, by_score)
+
+
+class PositionEffect(NamedTuple):
+    """How what a click earns depends on where it is made.
+
+    Attributes:
+        strengths: of the rungs that know a position, as those of `LadderFit`.
+        slope: δ; `slope_sd`: its standard deviation.
+    """
+
+    strengths: tuple[float, ...]
+    slope: float = 0.0
+    slope_sd: float = 0.0
+
+    def factor(self, position: Ints) -> Floats:
+        """How many times as much a click earns at positions, counted from 0."""
+        return np.asarray((1.0 + position) ** self.slope)
+
+
+@dataclass(frozen=True, eq=False)
+class ClickValue:
+    """What a click earns in a log.
+
+    Attributes:
+        reward: which one.
+        mean: the log's reward per click, in which all else is measured.
+        dispersion: φ.
+        positions: how it depends on the position and the list.
+        items: how it depends on the item.
     """
 
     reward: str
     mean: float
-    noise: float
-    strengths: tuple[float, ...]
-    slope: float = 0.0
-    slope_sd: float = 0.0
-    theta: Any = None
-    items: Any = None
-    more: Any = None
-    level: Any = None
-    due: Any = None
-    centre: Any = None
-    inverse: Any = None
-    pull: Any = None
-    by_score: Any = None
-    report: FitReport = UNFITTED
+    dispersion: float
+    positions: PositionEffect
+    items: ItemValues
 
-    def at(self, position: Ints) -> Floats:
-        """How much more a click is worth at positions, counted from 0."""
-        return np.asarray((1.0 + position) ** self.slope)
+    @property
+    def report(self) -> FitReport:
+        """How the fit ended."""
+        return self.items.report
 
-    def of(self, items: pa.Array, examined: Floats, c: Floats, r: Floats) -> Worths:
-        """The worths of pairs of these items, which are examined so often; the log's come first.
+    def chain(self, batch: Batch, top: str) -> RungChain:
+        """The rungs that know a position, with rewards over clicks."""
+        return _value_chain(batch, top, self.reward, self.mean, self.positions)
+
+    def pair_errors(
+        self, pairs: PairValues, by_log: Floats, gradient: ItemGradient
+    ) -> tuple[Floats, Floats]:
+        """Shape (E, Q) each: independent errors of pairs, and how a reward there moves columns.
 
         Args:
-            items: Shape (Q,): of pairs.
-            examined: Shape (1 + V, Q): how often production and candidates have them examined.
-            c: Shape (P,): C of the log's pairs.
-            r: Shape (P,): R.
+            pairs: of a batch.
+            by_log: Shape (E, Q): how far the logarithm of their values moves columns.
+            gradient: of columns over the whole log.
         """
-        item: Any = np.asarray(pc.index_in(items, value_set=self.items), dtype=np.int64)
-        c, r = (np.append(each, np.zeros(len(item) - len(each))) for each in (c, r))
-        x = _design(examined, self.more[:, item])
-        m, a = expected_rates(x, self.theta.beta) * self.level[item], self.theta.a
-        weight = c + a / m
-        return Worths(item, x, c, m, a / m / weight, weight, (r + a) / weight)
+        shared = gradient.by_level[:, pairs.item]
+        shared = shared + gradient.by_score @ (pairs.x - self.items.centre[pairs.item]).T
+        by_value = by_log / pairs.value
+        sd = np.sqrt(self.dispersion / self.items.parameters.a)
+        error = (by_value - shared * pairs.clicks) * (pairs.prior_share * pairs.expected * sd)
+        return error, by_value / pairs.weight + shared * pairs.prior_share
 
-    def pulled(self, at: Worths, by_log: Floats) -> Floats:
-        """Shape (E, I + F): how log L and γ move columns, which log ŵ moves by so much."""
-        leans = by_log * at.prior_share
-        by_item = np.stack([sums(at.item, own, len(self.items)) for own in leans])
-        return np.hstack([by_item, leans @ at.x])
+    def covariance(self, gradient: ItemGradient) -> Floats:
+        """Shape (E, E): of columns, by errors of items and of γ that no record shows."""
+        error = gradient.by_level - gradient.by_score @ self.items.centre.T
+        error = error * np.sqrt(self.dispersion * self.items.parameters.t)
+        known = COEFFICIENT_PRECISION * self.dispersion**2
+        return np.asarray(error @ error.T + known * gradient.by_score @ gradient.by_score.T)
 
-    def with_pull(self, pulled: Floats) -> Worth:
-        """With the sums of `pulled` over the log."""
-        pull, by_beta = np.split(pulled, [len(self.items)], axis=1)
-        return replace(self, pull=pull, by_score=(by_beta - pull @ self.centre) @ self.inverse)
 
-    def errors(self, at: Worths, by_log: Floats) -> tuple[Floats, Floats]:
-        """Shape (E, Q) each: what pairs put columns off by, and how a reward there moves them."""
-        further = (self.pull / self.due)[:, at.item]
-        further += self.by_score @ (at.x - self.centre[at.item]).T
-        by_worth, spread = by_log / at.w, np.sqrt(self.noise / self.theta.a)
-        error = (by_worth - further * at.clicks) * (at.prior_share * at.m * spread)
-        return error, by_worth / at.weight + further * at.prior_share
-
-    def unexplained(self) -> Floats:
-        """Shape (E, E): the covariance that no record shows of what items and γ are off by."""
-        error = self.pull / self.due - self.by_score @ self.centre.T
-        error *= np.sqrt(self.noise * self.theta.t)
-        known = COEFFICIENT_PRECISION * self.noise**2 * self.by_score @ self.by_score.T
-        return np.asarray(error @ error.T + known)
+def _value_chain(
+    batch: Batch, top: str, reward: str, mean: float, positions: PositionEffect
+) -> RungChain:
+    cells, earned = log_cells(batch, top, CLICKS), log_cells(batch, top, reward)
+    cells = cells._replace(n=cells.c, c=earned.c / (mean or 1.0))
+    factor = np.broadcast_to(positions.factor(np.arange(batch.depth)), batch.lists.shape)
+    return cells.chain(positions.strengths, factor, batch.pair_count)
 
 
 def _design(examined: Floats, of_items: Floats) -> Floats:
     """Shape (Q, 1 + 2 V): of pairs that production and V candidates have examined so often."""
-    return np.concatenate([np.ones_like(examined[:1]), _more_of(examined), of_items]).T
+    return np.concatenate([np.ones_like(examined[:1]), _contrast(examined), of_items]).T
 
 
-def _more_of(examined: Floats) -> Floats:
+def _contrast(examined: Floats) -> Floats:
     """Shape (V, Q): (h − n) / (h + n), of how often production and V candidates show something."""
     return ratio(examined[1:] - examined[:1], examined[1:] + examined[:1])
 
 
-class Clicked(NamedTuple):
+# --- clicks and their rewards ---------------------------------------------------------------------
+
+
+class ClickedSlots(NamedTuple):
     """The slots of rows that were clicked, S of them.
 
     Attributes:
@@ -166,24 +234,24 @@ class Clicked(NamedTuple):
     r: Floats
 
 
-def clicked(batch: Batch, reward: str) -> Clicked:
+def clicked_slots(batch: Batch, reward: str) -> ClickedSlots:
     """The clicks of a batch, and what they earned."""
     clicks = batch.reward(CLICKS)
     some = clicks.value > 0
     row, position = clicks.row[some].astype(np.int64), clicks.position[some].astype(np.int64)
     pair = batch.lists[batch.row_list[row], position].astype(np.int64)
     earned = batch.reward_table(reward)[row, position]
-    return Clicked(row, position, pair, clicks.value[some], earned)
+    return ClickedSlots(row, position, pair, clicks.value[some], earned)
 
 
-def mean_and_noise(reward: str, batches: Sequence[Batch]) -> tuple[float, float]:
+def mean_and_dispersion(reward: str, batches: Sequence[Batch]) -> tuple[float, float]:
     """The reward of a click, and φ in its units, by clicks on the same pair.
 
     And by one more, which varies as those of all items do: no pair may have been clicked twice.
     """
     counts = []
     for batch in batches:
-        at = clicked(batch, reward)
+        at = clicked_slots(batch, reward)
         each = (batch.n[at.row] * values for values in (at.c, at.r, at.r**2 / at.c))
         counts.append([sums(at.pair, values, batch.pair_count) for values in each])
     c, r, q = np.concatenate(counts, axis=1)
@@ -193,69 +261,222 @@ def mean_and_noise(reward: str, batches: Sequence[Batch]) -> tuple[float, float]
         return 0.0, 0.0
     r, q = r / mean, q / mean**2
     varies = (q - ratio(r**2, c)).sum() + q.sum() / whole - 1
-    noise = float(varies / (np.maximum(c - 1, 0).sum() + 1))
-    return mean, noise if noise > _ROUNDING else 0.0
+    dispersion = float(varies / (np.maximum(c - 1, 0).sum() + 1))
+    return mean, dispersion if dispersion > _ROUNDING else 0.0
 
 
-def learn_worth(worth: Worth, parts: Sequence[tuple[pa.Array, Floats, Floats, Floats]]) -> Worth:
-    """What clicks are worth, by item.
+# --- the fit --------------------------------------------------------------------------------------
+
+
+class ValuePart(NamedTuple):
+    """A batch that click values are learnt from.
+
+    Attributes:
+        batch: the records.
+        items: Shape (Q,): the items of pairs, those that candidates alone show too.
+        examined: Shape (1 + V, Q): records in which production and candidates have them examined.
+        sample: Shape (X,): the contexts that strengths are learnt from.
+    """
+
+    batch: Batch
+    items: pa.Array
+    examined: Floats
+    sample: Bools
+
+
+class ItemCounts(NamedTuple):
+    """Clicks on pairs of a batch and what they earned, as `ItemValues.of_pairs` takes them."""
+
+    items: pa.Array
+    examined: Floats
+    c: Floats
+    r: Floats
+
+
+def fit_click_values(
+    reward: str, parts: Sequence[ValuePart], top: str, *, dated: bool
+) -> ClickValue:
+    """What a click earns in a log.
 
     Args:
-        worth: what is known of it.
-        parts: of each batch, what `Worth.of` takes.
+        reward: which one.
+        parts: the log.
+        top: the finest cells.
+        dated: whether periods tell days apart.
     """
-    noise = worth.noise
-    every = pa.chunked_array([items for items, *_ in parts]).combine_chunks().dictionary_encode()
+    mean, dispersion = mean_and_dispersion(reward, [part.batch for part in parts])
+
+    def fitted(positions: PositionEffect) -> ClickValue:
+        counts = []
+        for part in parts:
+            chain = _value_chain(part.batch, top, reward, mean, positions)
+            counts.append(ItemCounts(part.items, part.examined, *chain.climb()))
+        return ClickValue(reward, mean, dispersion, positions, fit_items(counts, dispersion))
+
+    found = fitted(PositionEffect((np.inf,) * (3 if top == "list" else 1)))
+    if not dispersion:
+        return found
+    clicks = [_sampled_clicks(part, found, top, dated=dated) for part in parts]
+    slope = _position_slope(clicks, dispersion)
+    found = fitted(PositionEffect(found.positions.strengths, *slope))
+    strengths = _finer_strengths(found, clicks)
+    if np.isfinite(strengths).any():
+        found = fitted(PositionEffect(strengths, *slope))
+    return found
+
+
+def fit_items(parts: Sequence[ItemCounts], dispersion: float) -> ItemValues:
+    """What clicks earn by item: γ by Newton's steps, in turn with strengths at first."""
+    every = pa.chunked_array([part.items for part in parts]).combine_chunks().dictionary_encode()
     items, item = every.dictionary, np.asarray(every.indices, dtype=np.int64)
-    examined = np.concatenate([each for _, each, *_ in parts], axis=1)
+    examined = np.concatenate([part.examined for part in parts], axis=1)
     count = len(items)
-    more = _more_of(np.stack([sums(item, own, count) for own in examined]))
-    c, r = (
-        np.concatenate([np.append(p[j], np.zeros(len(p[0]) - len(p[j]))) for p in parts])
-        for j in (2, 3)
-    )
+    contrast = _contrast(np.stack([sums(item, own, count) for own in examined]))
+    unclicked = [np.zeros(len(part.items) - len(part.c)) for part in parts]
+    c = np.concatenate([np.append(p.c, none) for p, none in zip(parts, unclicked, strict=True)])
+    r = np.concatenate([np.append(p.r, none) for p, none in zip(parts, unclicked, strict=True)])
     some = np.flatnonzero(c > 0)
-    c, r, item, x = c[some], r[some], item[some], _design(examined, more[:, item])[some]
-    theta = RateParameters(np.zeros(x.shape[1]), np.ones(1), _ALL_ALIKE, _ALL_ALIKE)
-    ridge = COEFFICIENT_PRECISION * (noise or 1.0) * np.eye(x.shape[1])
+    c, r, item, x = c[some], r[some], item[some], _design(examined, contrast[:, item])[some]
+    at = RateParameters(np.zeros(x.shape[1]), np.ones(1), _ALL_ALIKE, _ALL_ALIKE)
+    ridge = COEFFICIENT_PRECISION * (dispersion or 1.0) * np.eye(x.shape[1])
     size = np.inf
     for turn in range(_ROUNDS):
-        if noise and turn < _LEARNING:
-            theta = _strengths(item, count, r, c, x, theta, noise)
-        found = rates(item, count, r, c, expected_rates(x, theta.beta), theta)
-        due = found.prior_share * c * found.m
-        centre = np.stack([sums(item, due * own, count) for own in x.T], axis=1)
+        if dispersion and turn < _STRENGTH_ROUNDS:
+            at = _item_strengths(item, count, r, c, x, at, dispersion)
+        found = rates(item, count, r, c, expected_rates(x, at.beta), at)
+        weight = found.prior_share * c * found.m
+        centre = np.stack([sums(item, weight * own, count) for own in x.T], axis=1)
         centre /= found.weight[:, None]
-        inverse = np.linalg.inv((x * due[:, None]).T @ (x - centre[item]) + ridge)
-        step = inverse @ (x.T @ (found.prior_share * (r - c * found.m)) - ridge @ theta.beta)
+        inverse = np.linalg.inv((x * weight[:, None]).T @ (x - centre[item]) + ridge)
+        score = x.T @ (found.prior_share * (r - c * found.m)) - ridge @ at.beta
+        step = inverse @ score
         size = float(np.abs(step).max())
-        if turn >= _LEARNING and size < _ROUNDING:
+        if turn >= _STRENGTH_ROUNDS and size < _ROUNDING:
             break
-        theta = theta.moved(step * min(1.0, 0.5 / max(size, _LEAST)))
-    return replace(
-        worth,
-        theta=theta,
-        items=items,
-        more=more,
-        level=found.level,
-        due=found.weight,
-        centre=centre,
-        inverse=inverse,
-        report=FitReport(size < _ROUNDING, turn + 1),
-    )
+        at = at.moved(step * min(1.0, 0.5 / max(size, _LEAST)))
+    report = FitReport(size < _ROUNDING, turn + 1)
+    return ItemValues(at, items, contrast, found.level, found.weight, centre, inverse, report)
 
 
-def _strengths(
-    item: Ints, count: int, r: Floats, c: Floats, x: Floats, theta: RateParameters, noise: float
+def _item_strengths(
+    item: Ints, count: int, r: Floats, c: Floats, x: Floats, at: RateParameters, dispersion: float
 ) -> RateParameters:
     """φ b and φ s by the negative binomial distribution of rewards in units of φ.
 
     Of pairs, by what other contexts say of the item, where there are any.
     """
-    due = c * expected_rates(x, theta.beta)
-    t = noise * best_strength(of_counts(*(sums(item, v, count) / noise for v in (r, due))))
-    lean = 1 / (1 + due / theta.a)
-    others = [sums(item, lean * v, count)[item] - lean * v + t for v in (r, due)]
+    expected = c * expected_rates(x, at.beta)
+    by_item = (sums(item, v, count) / dispersion for v in (r, expected))
+    t = dispersion * best_strength(of_counts(*by_item))
+    share = 1 / (1 + expected / at.a)
+    others = [sums(item, share * v, count)[item] - share * v + t for v in (r, expected)]
     some = np.bincount(item, minlength=count)[item] > 1
-    b = best_strength(of_counts((r / noise)[some], (due * others[0] / others[1] / noise)[some]))
-    return RateParameters(theta.beta, theta.p, noise * b, t)
+    mean = expected * others[0] / others[1] / dispersion
+    b = best_strength(of_counts((r / dispersion)[some], mean[some]))
+    return RateParameters(at.beta, at.p, dispersion * b, t)
+
+
+class _Clicks(NamedTuple):
+    """Clicks of a batch, S slots of rows of them.
+
+    Attributes:
+        c, r: Shape (S,): clicks of all records of the row, and what they earned.
+        one_c, one_r: Shape (S,): the same of one record.
+        expected: Shape (S,): m of the pair.
+        position: Shape (S,).
+        cells: Shape (S,) each: the pair, and its finer cells, the finest last.
+        day: Shape (S,): of the record; None in a log without days.
+    """
+
+    c: Floats
+    r: Floats
+    one_c: Floats
+    one_r: Floats
+    expected: Floats
+    position: Ints
+    cells: list[Ints]
+    day: Ints | None
+
+    def others(self, cell: Ints, factor: Floats | float = 1.0) -> tuple[Floats, Floats]:
+        """Shape (S,): clicks, times a factor, and rewards of the cell on other days.
+
+        In a log without days, those of other records.
+        """
+        size, found = int(cell.max(initial=-1)) + 1, []
+        for all_, one in ((self.c * factor, self.one_c * factor), (self.r, self.one_r)):
+            own = one
+            if self.day is not None:
+                days = int(self.day.max(initial=0)) + 1
+                entries, entry = numbered(cell * days + self.day, size * days)
+                own = sums(entry, all_, len(entries))[entry]
+            found.append(np.maximum(sums(cell, all_, size)[cell] - own, 0.0))
+        return found[0], found[1]
+
+
+def _sampled_clicks(part: ValuePart, values: ClickValue, top: str, *, dated: bool) -> _Clicks:
+    """The clicks in contexts of the sample."""
+    batch, at = part.batch, clicked_slots(part.batch, values.reward)
+    cells, k = log_cells(batch, top, CLICKS), batch.depth
+    some = part.sample[batch.row_context[at.row]]
+    row, position, pair = at.row[some], at.position[some], at.pair[some]
+    one_c, one_r, n = at.c[some], at.r[some] / values.mean, batch.n[row]
+    none = np.zeros(batch.pair_count)
+    expected = values.items.of_pairs(part.items, part.examined, none, none).expected[pair]
+    slot = batch.row_list[row].astype(np.int64) * k + position
+    finer = [pair, cells.position[pair * k + position].astype(np.int64)]
+    if top == "list":
+        finer += [cells.prefix[slot].astype(np.int64), slot]
+    day = batch.clusters["period"][row].astype(np.int64) if dated else None
+    return _Clicks(one_c * n, one_r * n, one_c, one_r, expected, position, finer, day)
+
+
+def _position_slope(clicks: Sequence[_Clicks], dispersion: float) -> tuple[float, float]:
+    """δ, by which a click at position k earns k^δ times as much; and its standard deviation.
+
+    By clicks on the same pair at different positions: what other pairs earn says nothing of it.
+    """
+    slope, known = 0.0, dispersion / CLICK_VALUE_SLOPE_SD**2
+    for _ in range(_SLOPE_ROUNDS):
+        score, curvature = -slope * known, known
+        for at in clicks:
+            pair, x = at.cells[0], np.log1p(at.position)
+            size = int(pair.max(initial=-1)) + 1
+            e = at.c * np.exp(slope * x)
+            whole = sums(pair, e, size)[pair]
+            w = sums(pair, at.r, size)[pair] / whole
+            off = x - sums(pair, e * x, size)[pair] / whole
+            score += float(x @ (at.r - e * w))
+            curvature += float((e * w * off) @ x)
+        step = score / curvature
+        slope += float(np.clip(step, -0.3, 0.3))
+        if abs(step) < _SLOPE_STEP:
+            break
+    return slope, float(np.sqrt(dispersion / curvature))
+
+
+def _finer_strengths(values: ClickValue, clicks: Sequence[_Clicks]) -> tuple[float, ...]:
+    """Of the rungs that know a position, finest first, by what other days say of each click."""
+    c, r = np.concatenate([at.c for at in clicks]), np.concatenate([at.r for at in clicks])
+    expected, found = [], list[float]()
+    a = values.items.parameters.a
+    for at in clicks:
+        factor = values.positions.factor(at.position)
+        n_left, r_left = at.others(at.cells[0], factor)
+        expected.append((r_left + a) / (n_left + a / at.expected) * factor)
+    w = np.concatenate(expected)
+    for j in range(1, len(values.positions.strengths) + 1):
+        left = [at.others(at.cells[j]) for at in clicks]
+        n_left, r_left = (np.concatenate(each) for each in zip(*left, strict=True))
+
+        def at_strength(s: float) -> Floats:
+            return np.asarray((r_left + s * w) / (n_left + s))  # noqa: B023
+
+        def loss(w: Floats) -> float:
+            return float(c @ w - r @ np.log(w)) / values.dispersion
+
+        best, losses = least(lambda j: loss(at_strength(STRENGTHS[j])), len(STRENGTHS))
+        # Twice, because of two days each predicts the other.
+        better = loss(w) - losses[best] > 2 * GAIN
+        found.append(float(STRENGTHS[best]) if better else np.inf)
+        w = w if np.isinf(found[-1]) else at_strength(found[-1])
+    return tuple(found[::-1])

@@ -34,7 +34,7 @@ from foreclick.ladder.candidates import (
     overlap_counts,
     used_features,
 )
-from foreclick.ladder.click_value import Worth
+from foreclick.ladder.click_value import ClickValue, ValuePart, fit_click_values
 from foreclick.ladder.coefficients import (
     ROUNDS,
     Earlier,
@@ -48,7 +48,6 @@ from foreclick.ladder.features import alike, expected_rates, production_expects
 from foreclick.ladder.fitted import CandidateFit, CandidateOnly, LadderFit, LadderSpec, Sample
 from foreclick.ladder.log_chain import ladder_chain, pairs_of
 from foreclick.ladder.rungs import log_cells
-from foreclick.ladder.slot_values import with_worth
 from foreclick.ladder.strengths import (
     leaks,
     reacts,
@@ -100,7 +99,7 @@ def fit_candidates(
 ) -> dict[str, CandidateFit]:
     """The ladder on the rank features of production and of these candidates, by reward.
 
-    Of rewards that clicks alone earn, it is that of clicks, with what a click is worth.
+    Of rewards that clicks alone earn, it is that of clicks, with what a click earns.
 
     Args:
         tally: the log.
@@ -133,8 +132,12 @@ def fit_candidates(
             found[counts] = _fit_candidates(log, views, words, earlier)
         if reward not in found:
             fit = found[counts]
-            parts = [(view.batch, *examined_records(view, fit)) for view in views]
-            log, values = with_worth(fit.log, reward, parts)
+            sample = fit.log.spec.strength_sample
+            parts = [
+                ValuePart(view.batch, *examined_records(view, fit), sample.of(view.batch))
+                for view in views
+            ]
+            log, values = with_click_values(fit.log, reward, parts)
             found[reward] = replace(fit, log=log, click_values=values)
             _told(f"What a click earns, {reward}", values.report)
     return found
@@ -276,23 +279,40 @@ def production_fit(batches: Batches, ladder: Ladder, reward: str) -> LadderFit:
 
 def production_values(
     batches: Batches, ladder: Ladder, reward: str
-) -> tuple[LadderFit, Worth | None]:
+) -> tuple[LadderFit, ClickValue | None]:
     """The fit to the log alone; of clicks, and what these earn, where clicks alone earn it."""
     if not earned_by_clicks(batches, reward):
         return production_fit(batches, ladder, reward), None
     key = "production values", ladder, reward
     if key not in batches.cache:
         fit = production_fit(batches, ladder, CLICKS)
-        p = fit.parameters.p
-        parts = [(b, b.items.take(pa.array(b.pair_item)), (b.shown @ p)[None]) for b in batches]
-        batches.cache[key] = with_worth(fit, reward, parts)
+        p, sample = fit.parameters.p, fit.spec.strength_sample
+        parts = [
+            ValuePart(b, b.items.take(pa.array(b.pair_item)), (b.shown @ p)[None], sample.of(b))
+            for b in batches
+        ]
+        batches.cache[key] = with_click_values(fit, reward, parts)
     return batches.cache[key]  # type: ignore[no-any-return]
+
+
+def with_click_values(
+    log: LadderFit, reward: str, parts: Sequence[ValuePart]
+) -> tuple[LadderFit, ClickValue]:
+    """The fit of clicks with the rungs that click values need, and these."""
+    top = log.spec.ladder.top
+    values = fit_click_values(reward, parts, top, dated=log.spec.dated)
+    positions = values.positions
+    missing = len(positions.strengths) - len(log.strengths)
+    if missing and np.isinf(positions.strengths[:-1]).all():
+        positions = positions._replace(strengths=positions.strengths[-1:])
+        return log, replace(values, positions=positions)
+    return replace(log, strengths=(np.inf,) * missing + log.strengths), values
 
 
 F = TypeVar("F", LadderFit, CandidateFit)
 
 
-def checked(fit: F, values: Worth | None = None) -> F:
+def checked(fit: F, values: ClickValue | None = None) -> F:
     """The fit, if its equations are solved: for answers that have no verdict to say so.
 
     Args:

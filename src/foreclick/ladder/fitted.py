@@ -11,7 +11,7 @@ from foreclick.batches import Batch, Bools, Floats
 from foreclick.estimation.fits import FitReport, FitSummary
 from foreclick.estimators import Ladder
 from foreclick.ladder.behaviour import Reading, Stopping
-from foreclick.ladder.click_value import Worth
+from foreclick.ladder.click_value import ClickValue
 from foreclick.ladder.coefficients import Earlier, RateParameters, Solution
 from foreclick.ladder.features import Alike
 
@@ -132,7 +132,7 @@ class CandidateFit:
     overlaps: tuple[Alike, ...]
     candidate_only: tuple[CandidateOnly, ...]
     leakage_z: tuple[float, ...] = ()
-    click_values: Worth | None = None
+    click_values: ClickValue | None = None
 
     @property
     def parameters(self) -> RateParameters:

@@ -39,6 +39,7 @@ from foreclick.estimation.columns import ColumnBatch, ModelError, View
 from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
 from foreclick.ladder.behaviour import FEWEST, stop_slope
+from foreclick.ladder.click_value import ItemGradient
 from foreclick.ladder.coefficients import Pairs
 from foreclick.ladder.features import by_row
 from foreclick.ladder.fitted import CandidateFit
@@ -52,7 +53,7 @@ from foreclick.ladder.rungs import (
     log_cells,
 )
 from foreclick.ladder.shrinkage import borrowed, leverage_factor
-from foreclick.ladder.slot_values import SlotWorths
+from foreclick.ladder.slot_values import SlotValues, ValueErrors, slot_values
 from foreclick.ladder.state import RungState, candidate_chain, rung_state
 from foreclick.question import Target
 
@@ -64,6 +65,7 @@ def score_ladder(
     *,
     rows: bool,
     by_context: bool = False,
+    items: ItemGradient | None = None,
 ) -> ColumnBatch:
     """The columns of a ladder: a target after the other, candidates side by side.
 
@@ -73,22 +75,20 @@ def score_ladder(
         fit: the ladder.
         rows: whether errors and ψ of rows are wanted; the last columns of ψ are β and log p.
         by_context: whether sums are wanted by context, since the answer has several parts.
+        items: how columns move with what clicks on items earn, over the whole log.
     """
     unit, context = fit.log.spec.unit, view.batch.pair_context
     state = rung_state(view, fit)
     columns = _columns(view, targets, fit, state, by_context=by_context)
     earned = _earnings(columns)
     weights = _rate_weights(columns, state, earned)
-    values = columns.values
-    by_values = None
-    if values is not None:
-        by_values = values.pull(earned.clicks * unit, earned.lost * unit)
     scored = ColumnBatch(
-        _value(columns, earned),
-        _coverage(columns, state, earned),
-        _rung_shares(columns, state),
-        click_value_gradient=by_values,
+        _value(columns, earned), _coverage(columns, state, earned), _rung_shares(columns, state)
     )
+    values = columns.values
+    if values is not None:
+        value_weights = values.weights(earned.clicks * unit, earned.lost * unit)
+        scored = replace(scored, click_value_gradient=values.sensitivity(value_weights))
     if not rows:
         return scored
     taken = fit.log.spec.sample.of(view.batch, view.known)
@@ -111,9 +111,25 @@ def score_ladder(
         if by_context
         else None,
     )
-    if values is not None:
-        values.errors(scored, state.pairs.context)
-    return scored
+    if values is None or items is None:
+        return scored
+    of_values = values.errors(value_weights, items, state.pairs.context, columns.sums)
+    return _with_values(scored, of_values)
+
+
+def _with_values(scored: ColumnBatch, of_values: ValueErrors) -> ColumnBatch:
+    """With how what clicks earned moves columns, and with its errors."""
+    assert scored.influence is not None  # noqa: S101 - of rows
+    more = (0, len(scored.influence) - len(scored.value)), (0, 0)
+    influence = scored.influence + np.pad(of_values.influence, more)
+    errors = [ModelError(context, np.pad(each, more)) for context, each in of_values.unexplained]
+    shared = {name: error[None] for name, error in of_values.shared.items()}
+    return replace(
+        scored,
+        influence=influence,
+        model_errors=scored.model_errors + errors,
+        shared_errors=scored.shared_errors | shared,
+    )
 
 
 def list_values(view: View, targets: list[Target], fit: CandidateFit) -> Floats:
@@ -124,7 +140,7 @@ def list_values(view: View, targets: list[Target], fit: CandidateFit) -> Floats:
     chain = candidate_chain(view, fit, state, slots)
     rate = chain.rate * fit.log.spec.unit
     if fit.click_values is not None:
-        rate = rate * SlotWorths(view, fit, fit.click_values, slots).shown
+        rate = rate * slot_values(view, fit, fit.click_values, slots).shown
     theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
     return group_sums(slots.listed, rate * theta, len(view.policies.lists.mass))
 
@@ -162,7 +178,7 @@ class _Columns(NamedTuple):
     unlogged: Bools
     shown: Floats
     logged: Floats
-    values: SlotWorths | None
+    values: SlotValues | None
     by_context: bool
 
     @property
@@ -217,7 +233,7 @@ def _columns(
         slots.pair >= batch.pair_count,
         shown.reshape(len(known), len(slots.pair)),
         logged * known[:, context],
-        None if fit.click_values is None else SlotWorths(view, fit, fit.click_values, slots),
+        None if fit.click_values is None else slot_values(view, fit, fit.click_values, slots),
         by_context,
     )
 

@@ -36,6 +36,7 @@ from foreclick.estimation.sums import (
     added,
 )
 from foreclick.kept import kept_latest
+from foreclick.ladder.click_value import ItemGradient
 from foreclick.ladder.fit import fit_ladders, known_part
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.score import list_values, score_ladder
@@ -97,6 +98,7 @@ class BatchWork:
         strata: the parts of the answer.
         sampled: which candidates are the frequencies of another log.
         ladders: of each group of targets, the fitted ladder, if it is one.
+        items: of each group, how columns move with what clicks on items earn, if that is needed.
     """
 
     question: Question
@@ -104,6 +106,7 @@ class BatchWork:
     strata: Strata
     sampled: tuple[int, ...]
     ladders: tuple[CandidateFit | None, ...]
+    items: tuple[ItemGradient | None, ...]
 
     def __call__(self, batch: Batch) -> LogSums:
         """What the batch adds to the answer."""
@@ -145,8 +148,8 @@ class BatchWork:
         q, view, batch = self.question, block.view, block.batch
         credit = np.stack([row_credit(batch, metric) for metric in q.parts])
         psi, groups = [np.concatenate([credit, np.ones((1, len(batch.n)))])], []
-        for targets, fit in zip(q.groups, self.ladders, strict=True):
-            group, own = self._group(block, targets, fit, credit)
+        for targets, fit, items in zip(q.groups, self.ladders, self.items, strict=True):
+            group, own = self._group(block, targets, fit, items, credit)
             groups.append(group)
             if own is not None and "record" in q.clusters:
                 psi.append(own)
@@ -218,14 +221,19 @@ class BatchWork:
     # --- columns ----------------------------------------------------------------------------------
 
     def _group(
-        self, block: _Block, targets: list[Target], fit: CandidateFit | None, credit: Floats
+        self,
+        block: _Block,
+        targets: list[Target],
+        fit: CandidateFit | None,
+        items: ItemGradient | None,
+        credit: Floats,
     ) -> tuple[GroupSums, Floats | None]:
         """The sums of a group, and ψ + V of records."""
         if fit is None:
             return self._of_weights(block, targets, credit)
         view, split = block.view, self.strata.split
         rows = bool(self.question.clusters) or split
-        scored = score_ladder(view, targets, fit, rows=rows, by_context=split)
+        scored = score_ladder(view, targets, fit, rows=rows, by_context=split, items=items)
         return self._group_sums(
             block, targets, scored, credit, lambda _: list_values(view, targets, fit)
         ), scored.influence
@@ -470,19 +478,22 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     )
     strata = Strata.of(batches, question)
     ladders = fit_ladders(tally, question)
-    work = BatchWork(replace(question, earlier=None), tally.shape, strata, sampled, ladders)
+    none = (None,) * len(ladders)
+    work = BatchWork(replace(question, earlier=None), tally.shape, strata, sampled, ladders, none)
     if question.clusters or strata.split:
-        work = _with_click_values(batches, work)
+        work = replace(work, items=_item_gradients(batches, work))
     found = reduce(added, batches.map(work, question.workers))
     groups = [
-        _with_fit_errors(group, fit, found.all.records)
-        for group, fit in zip(found.groups, work.ladders, strict=True)
+        _with_fit_errors(group, fit, items, found.all.records)
+        for group, fit, items in zip(found.groups, ladders, work.items, strict=True)
     ]
-    fits = [fit.summary for fit in work.ladders if fit is not None]
+    fits = [fit.summary for fit in ladders if fit is not None]
     return Estimates(question, tally.shape, strata, replace(found, groups=tuple(groups)), fits)
 
 
-def _with_fit_errors(group: GroupSums, fit: CandidateFit | None, records: Floats) -> GroupSums:
+def _with_fit_errors(
+    group: GroupSums, fit: CandidateFit | None, items: ItemGradient | None, records: Floats
+) -> GroupSums:
     """With errors of what a ladder learnt from all contexts together."""
     if fit is None or group.errors is None:
         return group
@@ -491,25 +502,26 @@ def _with_fit_errors(group: GroupSums, fit: CandidateFit | None, records: Floats
     known = (inverse * fit.solution.known) @ inverse.T
     coefficients = errors.coefficients + known
     columns = errors.columns
-    if fit.click_values is not None:  # of a part, as far as it has the records
+    if (
+        fit.click_values is not None and items is not None
+    ):  # of a part, as far as it has the records
         share = (records / records[-1])[:, None, None]
-        columns = columns + share**2 * fit.click_values.unexplained()
+        columns = columns + share**2 * fit.click_values.covariance(items)
     more = replace(errors, columns=columns, coefficients=coefficients, known=known)
     return replace(group, errors=more)
 
 
-def _with_click_values(batches: Batches, work: BatchWork) -> BatchWork:
-    """With how what clicks on items are worth, in all contexts, moves the columns."""
+def _item_gradients(batches: Batches, work: BatchWork) -> tuple[ItemGradient | None, ...]:
+    """By group, how columns move with what clicks on items earn, which all contexts decide."""
     if not any(fit is not None and fit.click_values for fit in work.ladders):
-        return work
-    pulls = reduce(added, batches.map(work.click_value_gradients, work.question.workers))
-    ladders = tuple(
-        replace(fit, click_values=fit.click_values.with_pull(pull))
-        if fit is not None and fit.click_values is not None and pull is not None
-        else fit
-        for fit, pull in zip(work.ladders, pulls, strict=True)
+        return work.items
+    sums_of_log = reduce(added, batches.map(work.click_value_gradients, work.question.workers))
+    return tuple(
+        None
+        if fit is None or fit.click_values is None or sensitivity is None
+        else fit.click_values.items.gradient(sensitivity)
+        for fit, sensitivity in zip(work.ladders, sums_of_log, strict=True)
     )
-    return replace(work, ladders=ladders)
 
 
 def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, Floats, Floats]:

@@ -46,13 +46,12 @@ from foreclick.estimation.cells import CellEntries, Cells, cell_entries, cells_o
 from foreclick.estimation.slots import earned_in, group_sums, row_credit
 from foreclick.estimation.sums import Adds, added
 from foreclick.estimators import Estimator
-from foreclick.ladder.click_value import Worth
+from foreclick.ladder.click_value import ClickValue
 from foreclick.ladder.features import production_expects
 from foreclick.ladder.fit import checked, production_values
 from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.log_chain import ladder_chain
 from foreclick.ladder.rungs import Rung, RungChain, log_cells
-from foreclick.ladder.slot_values import worth_chain
 from foreclick.metrics import Metric
 from foreclick.progress import report_step
 from foreclick.question import Question, Target, check_clips
@@ -195,8 +194,8 @@ def _errors(batches: Batches, question: Question, cut: Cut, cases: Cases) -> dic
         if ladder is None:
             predicted = _weighted(cut, targets)
         else:
-            fit, worth = production_values(batches, ladder, reward)
-            predicted = _by_ladder(cut, targets, checked(fit, worth), worth)
+            fit, values = production_values(batches, ladder, reward)
+            predicted = _by_ladder(cut, targets, checked(fit, values), values)
         for own, target in zip(predicted, targets, strict=True):
             error = own[cases.number] - cases.truth[target.metric]
             new = n * cases.new[target.metric]
@@ -462,7 +461,9 @@ def _by_hazard(
 # --- the ladder -----------------------------------------------------------------------------------
 
 
-def _by_ladder(cut: Cut, targets: list[Target], fit: LadderFit, worth: Worth | None) -> Floats:
+def _by_ladder(
+    cut: Cut, targets: list[Target], fit: LadderFit, values: ClickValue | None
+) -> Floats:
     """Shape (A, Q): what is predicted of every case, by a ladder of production's word.
 
     What contexts share, β, examination, κ, strengths and items, is that of the whole log.
@@ -489,14 +490,14 @@ def _by_ladder(cut: Cut, targets: list[Target], fit: LadderFit, worth: Worth | N
 
     c = earned(spec.reward)
     value = n * _held_out(cut, chain, key, n, c / spec.unit) * spec.unit
-    if worth is not None:
-        above = worth_chain(batch, fit.top, worth)
-        items = batch.items.take(pa.array(batch.pair_item))
-        pairs = worth.of(items, (batch.shown @ parameters.p)[None], *above.climb())
-        own, strength = np.arange(batch.pair_count), worth.theta.a / pairs.m
-        pair = Rung(strength, *above.climb(), own, len(own), pairs.m)
-        r = earned(worth.reward) / (worth.mean or 1.0)
-        value *= worth.mean * _held_out(cut, RungChain((*above.rungs, pair)), key, c, r)
+    if values is not None:
+        above, items = values.chain(batch, fit.top), batch.items.take(pa.array(batch.pair_item))
+        examined = (batch.shown @ parameters.p)[None]
+        pairs = values.items.of_pairs(items, examined, *above.climb())
+        own, strength = np.arange(batch.pair_count), values.items.parameters.a / pairs.expected
+        pair = Rung(strength, *above.climb(), own, len(own), pairs.expected)
+        r = earned(values.reward) / (values.mean or 1.0)
+        value *= values.mean * _held_out(cut, RungChain((*above.rungs, pair)), key, c, r)
     context = value_of_each(entry, batch.list_context[listed[at]].astype(np.int64), len(key))
     position = value_of_each(entry, position, len(key))
     case = np.searchsorted(cut.case_key, context * count + key % count)
