@@ -188,12 +188,6 @@ class Tally:
         """
         return bring(self.stored, default_engine()) if self.stored.engine.far else self.stored
 
-    @cached_property
-    def copied(self) -> Tally:
-        """The same with its rows copied to this process."""
-        here = bring(self.stored, default_engine())
-        return self.with_rows(here, source=self.engine.name, original=self.stored)
-
     def with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
         """This tally with other compact rows of the same shape."""
         return replace(self, stored=table, files={}, **changes)
@@ -402,6 +396,13 @@ HOME_ROWS = 30_000_000
 """A tally of more rows is not copied from a cluster that can work on it."""
 
 
+@kept
+def _copied(tally: Tally) -> Tally:
+    """The same with its rows copied to this process."""
+    here = bring(tally.stored, default_engine())
+    return tally.with_rows(here, source=tally.engine.name, original=tally.stored)
+
+
 def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
     """The tally of a log in this process, where statistics are computed, and a note on it.
 
@@ -414,7 +415,7 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
         rows = number_of(local.row_count(), "row")
         return local, [*notes, f"The {rows} of the tally stayed in {there}, where it was made."]
     if local.engine.far:
-        local = local.copied
+        local = _copied(local)
     if local.source:
         rows = number_of(local.row_count(), "row")
         notes.append(f"The log was tallied in {local.source}; the {rows} of its tally were copied.")
