@@ -6,7 +6,7 @@ import foreclick as fc
 from foreclick.errors import ModelError
 from foreclick.simulate.shop import Shop, draw
 
-LIMITS = ("ROUNDS", "LEVEL_ROUNDS")
+LIMITS = ("coefficients.ROUNDS", "rates.LEVEL_ROUNDS")
 SHOP = Shop(
     records=6_000,
     queries=40,
@@ -32,7 +32,7 @@ def log(shop):
 @pytest.fixture(params=LIMITS)
 def unsolved(request, monkeypatch):
     """Fits that stop after one step."""
-    monkeypatch.setattr(f"foreclick.ladder.coefficients.{request.param}", 1)
+    monkeypatch.setattr(f"foreclick.ladder.{request.param}", 1)
 
 
 def test_a_fit_that_converges_has_a_verdict(log):

@@ -15,10 +15,10 @@ from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
 from foreclick.estimators import Top
 from foreclick.ladder.behaviour import Reading, Stopping
-from foreclick.ladder.coefficients import RateParameters
-from foreclick.ladder.features import Alike
 from foreclick.ladder.fit import fit_candidates, known_part, production_fit
 from foreclick.ladder.fitted import CandidateFit
+from foreclick.ladder.overlap import Overlap
+from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.score import list_values, score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -44,7 +44,7 @@ THETA = {"clicks@2": clicks_at(2), "dcg@6": dcg_at(6)}
 
 
 def given_fit(
-    tally: fc.Tally, top: Top, stopping: float, policies: list[fc.Policy], alike: Alike
+    tally: fc.Tally, top: Top, stopping: float, policies: list[fc.Policy], overlap: Overlap
 ) -> CandidateFit:
     """A ladder of which everything is given that is learnt otherwise."""
     ladder = fc.Ladder(top, P, stopping=stopping)
@@ -58,7 +58,7 @@ def given_fit(
         fit,
         log=replace(fit.log, spec=spec, strengths=STRENGTHS[top], reading=reading),
         solution=replace(fit.solution, parameters=RateParameters(np.array(BETA), p, 3.0, 8.0)),
-        overlaps=(alike,),
+        overlaps=(overlap,),
         candidate_only=(fit.candidate_only[0]._replace(coefficients=np.array(BARE)),),
     )
 
@@ -82,18 +82,18 @@ def values_of(
     return total / records, lists / records
 
 
-INSIDE, OUTSIDE = Alike(25.0, 0.6), Alike(30.0, 0.5, 0.25, 0.3)
+INSIDE, OUTSIDE = Overlap(25.0, 0.6), Overlap(30.0, 0.5, 0.25, 0.3)
 
 
 @pytest.mark.truth
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("alike", [INSIDE, OUTSIDE])
+@pytest.mark.parametrize("overlap", [INSIDE, OUTSIDE])
 @pytest.mark.parametrize(("top", "stopping"), [("list", 0.7), ("list", 0.0), ("ip", 0.0)])
-def test_it_is_what_fits_all_counts_best(top: Top, stopping: float, alike: Alike, seed: int):
+def test_it_is_what_fits_all_counts_best(top: Top, stopping: float, overlap: Overlap, seed: int):
     case = drawn(seed, **SMALL, text=seed == 1)
     tally = fc.tally(fc.read_log(log_table(case.records)))
     lists = fc.Lists(lists_table(case.candidate))
-    fit = given_fit(tally, top, stopping, [lists], alike)
+    fit = given_fit(tally, top, stopping, [lists], overlap)
     truth = oracle.Truth.of(fit)
     known = [r for r in case.records if r.context in case.candidate]
     for metric, theta in THETA.items():
@@ -125,7 +125,7 @@ def test_a_backtest_is_a_loop_over_periods(top: Top, stopping: float, *, forward
     fit = production_fit(batches, ladder, "clicks")
     given = replace(fit.parameters, a=3.0, t=8.0)
     fit = replace(fit, strengths=STRENGTHS[top], parameters=given)
-    batches.cache["production fit", ladder, "clicks"] = fit
+    production_fit.put(batches, fit, ladder, "clicks")
     found = fc.backtest(tally, estimators=[ladder], metrics="clicks@2", forward=forward)
     truth = oracle.Truth.of(fit)
     errors = []
@@ -184,7 +184,6 @@ def test_a_log_of_few_large_contexts_is_learnt_from_all_of_them(
     case = drawn(3, records=2_000, contexts=10, periods=6)
     candidate = fc.Lists(lists_table(half_new(case)))
     whole = fc.evaluate(case.log, candidate, metrics="clicks@3", estimators="ladder").to_dicts()
-    monkeypatch.setattr("foreclick.ladder.fit.MOST_SLOTS", 100)
-    monkeypatch.setattr("foreclick.ladder.fit.ENOUGH_SLOTS", 100)
+    monkeypatch.setattr("foreclick.ladder.sample.FIT_SLOTS", 100)
     again = fc.evaluate(case.log, candidate, metrics="clicks@3", estimators="ladder")
     assert again.to_dicts() == whole

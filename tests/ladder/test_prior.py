@@ -11,14 +11,14 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import Reward, batches_of
-from foreclick.estimation.columns import View
-from foreclick.ladder.behaviour import Reading, Stopping
+from foreclick.estimation.columns import ColumnBatch, View
+from foreclick.ladder.behaviour import Reading, Stopping, pair_rates
 from foreclick.ladder.candidates import candidate_features
-from foreclick.ladder.coefficients import solved
-from foreclick.ladder.features import alike, below
+from foreclick.ladder.coefficients import solve
 from foreclick.ladder.fit import fit_candidates, production_fit
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import pairs_of
+from foreclick.ladder.overlap import fit_overlap, unlogged_ranks
 from foreclick.ladder.score import score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -42,7 +42,7 @@ def test_a_given_stopping_is_allowed_for_as_a_learnt_one_is():
     _, tally = drawn(replace(shop.REGIMES["dbn"], records=20_000, queries=60, positions=6), 3)
     learnt = production_fit(batches_of(tally), fc.Ladder(), "clicks")
     assert learnt.stopping is not None
-    assert learnt.stopping.alike
+    assert learnt.stopping.uniform
     assert learnt.stopping.mean == pytest.approx(0.5, abs=0.1)
     given = production_fit(batches_of(tally), fc.Ladder(stopping=learnt.stopping.mean), "clicks")
     np.testing.assert_allclose(given.parameters.beta, learnt.parameters.beta, rtol=1e-6)
@@ -51,6 +51,12 @@ def test_a_given_stopping_is_allowed_for_as_a_learnt_one_is():
         right = pytest.approx(getattr(learnt.parameters, name))
         assert getattr(given.parameters, name) == right
     assert given.strengths == pytest.approx(learnt.strengths)
+
+
+def influence(columns: ColumnBatch) -> Any:  # noqa: ANN401
+    found = columns.all_influence()
+    assert found is not None
+    return found
 
 
 # --- how records move an estimate -----------------------------------------------------------------
@@ -67,9 +73,9 @@ class Again:
         view = View.of(batch, self.policies, 5)
         fit = start
         for _ in range(4):  # what upper rungs pass on depends on the examination
-            taken, at = fit.log.spec.sample.of(batch, view.known), fit.parameters
-            part = pairs_of(batch, candidate_features(view), fit.log, at.p, taken)
-            fit = replace(fit, solution=solved([part], at, given=False))
+            at, features = fit.parameters, candidate_features(view)[:, : batch.pair_count]
+            part = pairs_of(batch, fit.log, at.p).with_candidates(features)
+            fit = replace(fit, solution=solve([part], at, given=False))
         return fit, view
 
 
@@ -102,16 +108,14 @@ def test_a_click_moves_the_answer_as_psi_says(users: Any, stopping: float, stren
     for entry in range(0, len(reward.row), len(reward.row) // 12):
         values = reward.value.astype(float)
         values[entry] += step
-        other = replace(
-            batch,
-            rewards={"clicks": Reward(reward.row, reward.position, values)},
-            cache={k: v for k, v in batch.cache.items() if "attraction" in k},  # type: ignore[operator]
-        )
+        other = replace(batch, rewards={"clicks": Reward(reward.row, reward.position, values)})
+        stops_by = reading.before, production.parameters  # the rates by which readers stop
+        pair_rates.put(other, pair_rates(batch, *stops_by), *stops_by)
         moved, other_view = again.fitted(other, fit)
         n = batch.n[reward.row[entry]]
         after = score_ladder(other_view, again.asks, moved, rows=False).value.sum(axis=1)
         right.append((after - value) / step / n)
-        psi = score_ladder(other_view, again.asks, fit, rows=True).influence - before.influence  # type: ignore[operator]
+        psi = influence(score_ladder(other_view, again.asks, fit, rows=True)) - influence(before)
         own = psi[:, reward.row[entry]] / step
         told.append(own[: len(value)] + slope.T @ own[len(value) :])
     # ψ takes leverage back, 1 / √(1 − h), and shares of levels as they are.
@@ -228,7 +232,7 @@ def test_few_records_of_many_contexts_say_whether_readers_stop(stopping: float):
         means = [each.mean for each in found if each is not None]
         assert len(means) == len(found)
         assert np.mean(means) == pytest.approx(stopping, abs=0.05)
-        assert all(each is not None and each.alike for each in found)
+        assert all(each is not None and each.uniform for each in found)
     else:
         assert found == [None] * len(found)
 
@@ -261,7 +265,7 @@ def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
     other = rho * one + np.sqrt(1 - rho**2) * rng.normal(size=one.shape)
     mine, theirs = (np.argsort(-x, axis=1)[:, :depth] for x in (one, other))
     both = (theirs[:, :, None] == mine[:, None, :]).any(axis=2).sum(axis=0)
-    found = alike(np.full(depth, 20_000.0), both.astype(float))
+    found = fit_overlap(np.full(depth, 20_000.0), both.astype(float))
     assert found.correlation == pytest.approx(rho, abs=0.06)
     assert found.pool == pytest.approx(pool, rel=0.35)
     # Where an item that `mine` does not show stands below its last rank, by the rank of `theirs`.
@@ -269,9 +273,9 @@ def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
     lower = ranked[:, depth - 1 : depth] - np.take_along_axis(one, theirs, axis=1)
     for rank in (0, 9):
         new = lower[:, rank] > 0
-        word = np.zeros((1, depth))
-        word[0, rank] = 1.0
-        gap = below(word, depth, found).gap[0]
+        mass = np.zeros((1, depth))
+        mass[0, rank] = 1.0
+        gap = unlogged_ranks(mass, depth, found).gap[0]
         assert gap == pytest.approx(lower[new, rank].mean(), abs=0.12)
 
 

@@ -15,8 +15,9 @@ from foreclick.estimation.columns import View
 from foreclick.ladder import click_value, shrinkage
 from foreclick.ladder.candidates import examined_records
 from foreclick.ladder.click_value import ValuePart
-from foreclick.ladder.coefficients import RateParameters
 from foreclick.ladder.fit import earned_by_clicks, fit_candidates, with_click_values
+from foreclick.ladder.rates import RateParameters
+from foreclick.ladder.sample import sampled
 from foreclick.ladder.score import score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -139,7 +140,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
     target = Target(fc.Ladder().model, Metric("orders@3"), math.inf, fc.Ladder())
 
     def asked(view: View) -> Any:  # noqa: ANN401
-        every = base.log.spec.strength_sample.of(view.batch)
+        every = sampled(view.batch, base.log.spec.sample)
         part = ValuePart(view.batch, *examined_records(view, base), every)
         log, values = with_click_values(base.log, "orders", [part])
         fit = replace(base, log=log, click_values=values)
@@ -153,9 +154,7 @@ def test_a_reward_moves_the_answer_as_psi_says(
     moved = before.influence[0]
     for row in reward.row[:: len(reward.row) // 12]:
         value = reward.value + 0.01 * (reward.row == row)
-        more = replace(
-            batch, rewards={**batch.rewards, "orders": reward._replace(value=value)}, cache={}
-        )
+        more = replace(batch, rewards={**batch.rewards, "orders": reward._replace(value=value)})
         after = asked(View.of(more, [candidate], 6))
         right.append(float(after.value.sum() - before.value.sum()))
         told.append(float((after.influence[0] - moved)[row] * batch.n[row]))

@@ -75,8 +75,7 @@ class RandomLog:
             return
         lists, records = self.sample
         with (
-            patch("foreclick.ladder.fit.MOST_SLOTS", 20 * lists),
-            patch("foreclick.ladder.fit.ENOUGH_SLOTS", 10 * lists),
+            patch("foreclick.ladder.sample.FIT_SLOTS", 15 * lists),
             patch("foreclick.curves.learnt.SAMPLE_RECORDS", records),
         ):
             yield

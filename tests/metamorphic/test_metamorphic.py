@@ -29,8 +29,7 @@ def test_a_verdict_does_not_contradict_its_interval():
 
 def test_first_clicks_are_learnt_from_a_sample(monkeypatch):
     """There was no such reward to draw contexts by."""
-    monkeypatch.setattr("foreclick.ladder.fit.MOST_SLOTS", 200)
-    monkeypatch.setattr("foreclick.ladder.fit.ENOUGH_SLOTS", 100)
+    monkeypatch.setattr("foreclick.ladder.sample.FIT_SLOTS", 150)
     rng = np.random.default_rng(3)
     log = {
         "context": rng.integers(0, 40, 400).tolist(),

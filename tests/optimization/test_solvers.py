@@ -13,8 +13,8 @@ import foreclick as fc
 from foreclick.batches import EMPTY
 from foreclick.inference import margins, sample_size
 from foreclick.ladder.behaviour import Reading
-from foreclick.ladder.coefficients import RateParameters
 from foreclick.ladder.fitted import LadderFit, LadderSpec
+from foreclick.ladder.rates import RateParameters
 from foreclick.optimization.choice import LadderRates
 from foreclick.optimization.explore import Traffic
 from foreclick.optimization.solvers import Cells, Limits, assign, best_choices, decode

@@ -108,7 +108,7 @@ def test_candidates_that_know_the_clicks_are_not_judged(log, monkeypatch):
     asked: Any = {"metrics": "clicks@4", "estimators": "ladder"}
     assert fc.compare(log, {"best": best}, **asked)["verdict"] != ["cannot tell"]
     alone = fc.compare(log, {"best": best, "other": other}, **asked)
-    monkeypatch.setattr("foreclick.ladder.fit.leaks", lambda *_: np.array([6.0, 0.0]))
+    monkeypatch.setattr("foreclick.ladder.fit.leakage_z", lambda *_: np.array([6.0, 0.0]))
     found = fc.compare(log, {"best": best, "other": other}, **asked)
     verdicts = {row["candidate"] + row["against"]: row["verdict"] for row in found}
     assert verdicts["bestproduction"] == verdicts["bestother"] == "cannot tell"
@@ -225,7 +225,7 @@ class TestContradiction:
     @pytest.fixture(autouse=True)
     def _positions_have_no_rates(self, monkeypatch):
         monkeypatch.setattr(
-            "foreclick.ladder.fit.upper_strengths",
+            "foreclick.ladder.fit.finer_strengths",
             lambda parts, slots, *_: (math.inf,) * (1 + len(slots[0].finer)),
         )
 

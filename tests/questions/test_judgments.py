@@ -16,7 +16,7 @@ from scipy import stats
 import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.errors import ReportError
-from foreclick.ladder.features import steps
+from foreclick.ladder.features import rank_scores
 from foreclick.ladder.fit import production_covariance, production_fit
 
 # The same few sums in another order, and quantiles of two implementations.
@@ -47,7 +47,7 @@ def by_loops(tally, rows, tail=0.025):
     for context, items, clicks in zip(rows["context"], rows["items"], rows["clicks"], strict=True):
         asked[context] += 1
         for k, (item, click) in enumerate(zip(items, clicks, strict=True)):
-            each = (1, steps(len(CURVE))[k], CURVE[k], click)
+            each = (1, rank_scores(len(CURVE))[k], CURVE[k], click)
             counts[context, item] = [
                 a + b for a, b in zip(counts[context, item], each, strict=True)
             ]

@@ -21,8 +21,7 @@ def log(request):
 def sampled():
     """The ladder learns from some contexts, as it does of large logs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("foreclick.ladder.fit.MOST_SLOTS", 2_000)
-        patch.setattr("foreclick.ladder.fit.ENOUGH_SLOTS", 1_000)
+        patch.setattr("foreclick.ladder.sample.FIT_SLOTS", 1_500)
         patch.setattr("foreclick.curves.learnt.SAMPLE_RECORDS", 300)
         yield
 

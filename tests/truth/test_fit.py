@@ -16,12 +16,13 @@ import pytest
 import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
-from foreclick.ladder.behaviour import Reading
+from foreclick.ladder.behaviour import Reading, first_clicks_of
 from foreclick.ladder.candidates import candidate_features
-from foreclick.ladder.coefficients import RateParameters
 from foreclick.ladder.fit import STEP, fit_candidates, known_part, production_fit
 from foreclick.ladder.fitted import CandidateFit, LadderFit
-from foreclick.ladder.log_chain import pairs_of
+from foreclick.ladder.log_chain import fitted_pairs
+from foreclick.ladder.rates import RateParameters
+from foreclick.ladder.sample import known_contexts, sampled
 from tests.drawn import Draw, drawn, half_new, lists_table
 from tests.truth import fit as oracle
 from tests.truth.oracle import Policy
@@ -238,8 +239,8 @@ def test_what_production_says_solves_the_equations(name: str, seed: int):
         nobody = Reading(asked.reward, fit.spec.unit)
         found = rates_by(log, nobody, first)
         (batch,) = batches_of(asked.heard)
-        clicks, due, _, variance = nobody.first_clicks(batch, first)
-        z = (due.sum() - clicks.sum()) / math.sqrt(variance)
+        clicks, expected, _, variance = first_clicks_of(batch, nobody, first)
+        z = (expected.sum() - clicks.sum()) / math.sqrt(variance)
         near(z, log.mantel_haenszel(found), SOLVED)
         stop = log.stopping(found)
         assert (fit.stopping is None) == (stop is None)
@@ -286,11 +287,12 @@ def library_rates(asked: Case) -> tuple[Any, Any]:
     view = View.of(whole, asked.policies, 4)
     if asked.kind.drop:
         view = View.of(known_part(whole, view.known), asked.policies, 4)
-    known = np.asarray(view.known.all(axis=1))
-    words, taken = candidate_features(view), fit.log.spec.sample.of(view.batch, view.known)
-    part = pairs_of(view.batch, words, fit.log, asked.production.parameters.p, taken)
-    rates = part.rates(fit.parameters)
-    return rates.level[known], rates.alpha[known[view.batch.pair_context]]
+    sample = sampled(view.batch, fit.log.spec.sample)
+    known = np.asarray(view.known.all(axis=1))[sample.contexts]
+    part = sample.within(known_contexts(sample.batch, known))
+    own = candidate_features(view)[:, part.pairs]
+    rates = fitted_pairs(part.batch, fit.log).with_candidates(own).rates(fit.parameters)
+    return rates.level, rates.alpha
 
 
 @pytest.mark.parametrize("seed", SEEDS)

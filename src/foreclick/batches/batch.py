@@ -10,10 +10,10 @@ Sizes: R rows, L lists, P pairs, X contexts, K positions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,6 @@ from foreclick.batches.arrays import (
 from foreclick.engines import HASHES, hashed_here
 from foreclick.kept import KeptValues, forget
 from foreclick.metrics import first_of
-
-T = TypeVar("T")
 
 Cluster = Literal["period", "unit"]
 """Whose records vary together: those of a day (or week), or of a user."""
@@ -91,7 +89,6 @@ class Batch:
     cluster_count: Mapping[Cluster, int]
     segments: Mapping[str, Ints]
     propensity: Floats | None
-    cache: dict[object, Any] = field(default_factory=dict)
     kept: KeptValues = field(default_factory=dict, init=False)
 
     @property
@@ -168,18 +165,8 @@ class Batch:
 
     # --- rewards ----------------------------------------------------------------------------------
 
-    def cached(self, key: object, make: Callable[[], T]) -> T:
-        """What `make()` gives, made once."""
-        if key not in self.cache:
-            self.cache[key] = make()
-        return self.cache[key]  # type: ignore[no-any-return]
-
     def forget(self) -> None:
         """Drop what is kept: it refers to the batch in turn, and so would hold it in memory."""
-        for value in self.cache.values():
-            if isinstance(value, Batch):
-                value.forget()
-        self.cache.clear()
         forget(self)
 
     def reward_table(self, name: str) -> Floats:
@@ -236,7 +223,6 @@ class Batch:
             clusters={kind: code[rows] for kind, code in self.clusters.items()},
             segments={name: code[rows] for name, code in self.segments.items()},
             propensity=None if self.propensity is None else self.propensity[rows],
-            cache={},
         )
 
     def split(self, part: Ints, strata: int) -> Batch:
@@ -267,7 +253,6 @@ class Batch:
             lists=lists,
             list_context=list_context,
             row_list=np.cumsum(new) - 1,
-            cache={},
         )
 
     def among(self, some: Bools) -> Batch:
@@ -310,10 +295,42 @@ class Batch:
         some[slice(*np.searchsorted(self.row_context, [first, last]))] = True
         return self.among(some)
 
+    def part(self, contexts: Bools) -> BatchPart:
+        """The contexts of shape (X,) that are true and have records, as a batch of their own."""
+        taken = contexts & (self.context_n > 0)
+        if taken.all():
+            sizes = self.context_count, self.pair_count, len(self.lists), len(self.n)
+            return BatchPart(self, *map(np.arange, sizes))
+        some = (
+            taken,
+            *(taken[owner] for owner in (self.pair_context, self.list_context, self.row_context)),
+        )
+        return BatchPart(self.among(some[-1]), *map(np.flatnonzero, some))
+
     def only(self, contexts: Bools) -> Batch:
         """The records of some contexts; the others stay, without records."""
         rows = np.flatnonzero(contexts[self.row_context])
         return self.take(rows, self.n[rows])
+
+
+class BatchPart(NamedTuple):
+    """Some contexts of a batch, as a batch of their own.
+
+    Attributes:
+        batch: their records.
+        contexts, pairs, lists, rows: the numbers of its own in the whole batch.
+    """
+
+    batch: Batch
+    contexts: Ints
+    pairs: Ints
+    lists: Ints
+    rows: Ints
+
+    def within(self, part: BatchPart) -> BatchPart:
+        """A part of this part, by the numbers of the whole batch."""
+        batch, *own = part
+        return BatchPart(batch, *(of[at] for of, at in zip(self[1:], own, strict=True)))
 
 
 def new_prefixes(context: Ints, lists: Ints) -> Bools:

@@ -47,7 +47,7 @@ class Codes:
         return np.asarray(pc.index_in(column, value_set=self.values), dtype=np.int32)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Codebook:
     """What is numbered alike in all batches of a log: columns of segments, and the periods."""
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.pool import RowsWork, in_cluster, pooled
-from foreclick.kept import KeptValues, kept
+from foreclick.kept import KeptValues, forget, kept
 from foreclick.logs import PERIOD
 from foreclick.progress import report_share
 from foreclick.tallies.base import Tally, distinct
@@ -72,7 +72,6 @@ class Batches:
         small: whether all batches stay in memory, as far as is known.
         limit: how many rows a batch has at most, unless a single context has more.
         elsewhere: whether the tally stays in a cluster, and is worked on there.
-        cache: what only the log decides, once computed.
         kept: what only the log decides, see `foreclick.kept`.
     """
 
@@ -100,13 +99,13 @@ class Batches:
         self.limit = max(min(slots // tally.shape.depth, BATCH_SUMS // periods), 1)
         self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
         self.small = self.rows * self.shape.depth <= self._most
-        self.cache: dict[object, Any] = {}
         self.kept: KeptValues = {}
 
     def __del__(self) -> None:
         """Free the memory at once: what a batch keeps refers to the batch in turn."""
         for batch in self._in_memory or ():
             batch.forget()
+        forget(self)
 
     def __iter__(self) -> Iterator[Batch]:
         if self._in_memory is not None:

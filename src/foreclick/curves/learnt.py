@@ -29,6 +29,7 @@ from foreclick.curves.errors import CurveError, Examined, Segment, examine
 from foreclick.errors import ModelError
 from foreclick.estimation.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.estimators import Estimator, LearntCurve, Weighted
+from foreclick.kept import kept
 from foreclick.ladder.trend import drift_of
 from foreclick.metrics import AnyMetric
 from foreclick.models import ByContext, ClickModel
@@ -252,16 +253,13 @@ def with_curves(
     depth = min(asked, tally.shape.depth)
     if not names or depth == 1 or not tally.shape.rewards:
         return list(estimators), []
-    key, batches = ("examination", tally.stored), batches_of(tally)
-    if key not in tally.cache or knowing:
+    if knowing or not _curve_of.knows(tally):
         report_step("Learning how much positions are examined")
     taken = _taken_contexts(tally, knowing) if knowing else None
     if taken is not None:
-        curve, positions = _known(only_contexts(batches, taken))
+        curve, positions = _known(only_contexts(batches_of(tally), taken))
     else:
-        if key not in tally.cache:
-            tally.cache[key] = _known(batches, float(tally.counts()["records"]))
-        curve, positions = tally.cache[key]
+        curve, positions = _curve_of(tally)
     estimators_with_curves = [
         Weighted(by.model, by.clip, curve)
         if curve is not None and isinstance(by, Weighted) and by.model.learns
@@ -280,6 +278,12 @@ def with_curves(
         note = f"The log does not tell how much positions are examined: {few}. "
         note += f"{who} takes 1/k, and intervals take it as given."
     return estimators_with_curves, [note + " Weighted('pbm', examination=[…]) says otherwise."]
+
+
+@kept
+def _curve_of(tally: Tally) -> tuple[LearntCurve | None, Bools]:
+    """The curve of a log, and which positions it tells of."""
+    return _known(batches_of(tally), float(tally.counts()["records"]))
 
 
 def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve | None, Bools]:

@@ -80,6 +80,18 @@ class ModelError(NamedTuple):
     error: Floats
 
 
+class CoefficientInfluence(NamedTuple):
+    """How far records move the N coefficients that contexts share.
+
+    Attributes:
+        rows: Shape (Z,): the rows of the batch that a fit has learnt from.
+        influence: Shape (N, Z): ψ of one record of each.
+    """
+
+    rows: Ints
+    influence: Floats
+
+
 @dataclass(eq=False)
 class ColumnBatch:
     """Some columns in one batch; all values are times records.
@@ -88,11 +100,11 @@ class ColumnBatch:
         value: Shape (E, X): n_x V_x; 0 in contexts that the candidate does not know.
         coverage: Shape (E, X) each: how far the log covers the columns.
         rungs: Shape (rungs, E, X): of a ladder, how much exposure took its rate from which rung.
-        influence: Shape (E + N, R): ψ_t + V; the last N are coefficients, which contexts share.
-            None: not asked for.
+        influence: Shape (E, R): ψ_t + V of one record of each row; None: not asked for.
+        of_coefficients: ψ_t of N coefficients, which contexts share.
         cluster_influence: Shape (E, T): Σ (ψ_t + V) over the records of each cluster, where that is
             all that is asked for.
-        model_errors: independent errors, with as many columns as `influence`.
+        model_errors: independent errors of E columns, or of these and N coefficients.
         sensitivity: Shape (N, E, X): how far n_x V_x moves with coefficients.
         shared_errors: Shape (D, E, X) by source: how far n_x V_x is off by errors that contexts
             share.
@@ -106,12 +118,22 @@ class ColumnBatch:
     coverage: Coverage[Floats]
     rungs: Floats | None = None
     influence: Floats | None = None
+    of_coefficients: CoefficientInfluence | None = None
     cluster_influence: Floats | None = None
     model_errors: list[ModelError] = field(default_factory=list)
     sensitivity: Floats | None = None
     shared_errors: dict[str, Floats] = field(default_factory=dict)
     click_value_gradient: Floats | None = None
     own_clicks: Floats | None = None
+
+    def all_influence(self) -> Floats | None:
+        """Shape (E + N, R): ψ_t + V of columns, and ψ_t of coefficients."""
+        own, of = self.influence, self.of_coefficients
+        if own is None or of is None:
+            return own
+        every = np.zeros((len(own) + len(of.influence), own.shape[1]))
+        every[: len(own)], every[len(own) :, of.rows] = own, of.influence
+        return every
 
 
 def influence_of_rows(

@@ -124,15 +124,29 @@ class BatchParts:
         """Shape (S, …): values of the parts, and their sum, that of the whole."""
         return np.concatenate([values, values.sum(axis=0)[None]]) if self.split else values
 
-    def over_kinds(self, kinds: Sequence[str], values: Floats) -> tuple[Floats, ...]:
-        """Shape (S, clusters, E) by kind of clusters: the sums of values of rows, shape (E, R)."""
+    def over_kinds(
+        self, kinds: Sequence[str], values: Floats, rows: Ints | None = None
+    ) -> tuple[Floats, ...]:
+        """Shape (S, clusters, E) by kind of clusters: the sums of values of rows.
+
+        Args:
+            kinds: of clusters; sums by both periods and units give those by either.
+            values: Shape (E, Z).
+            rows: Shape (Z,): of which rows; None for all.
+        """
         size = max(self.strata.count - 1, 1)
-
-        def over(cluster: Ints, clusters: int) -> Floats:
-            each = group_sums(self.of_row * np.int64(clusters) + cluster, values, size * clusters)
-            return self.with_whole(each.reshape(-1, size, clusters).transpose(1, 2, 0))
-
-        return tuple(over(*each) for each in clusters_of_rows(self.batch, kinds))
+        clusters = clusters_of_rows(self.batch, kinds)
+        if not clusters:
+            return ()
+        cluster, count = clusters[-1]
+        own = self.of_row * np.int64(count) + cluster
+        sums_of = group_sums(own if rows is None else own[rows], values, size * count)
+        if len(clusters) == 1:
+            found = [sums_of.reshape(-1, size, count)]
+        else:
+            both = sums_of.reshape(-1, size, clusters[0][1], clusters[1][1])
+            found = [both.sum(axis=3), both.sum(axis=2), both.reshape(-1, size, count)]
+        return tuple(self.with_whole(each.transpose(1, 2, 0)) for each in found)
 
     def over_contexts(self, values: Floats, context: Ints | None = None, power: int = 1) -> Floats:
         """Shape (S, …): the sums of values (…, N) of contexts, by default one of each.

@@ -6,11 +6,11 @@ a click ended no reading,
 
     D = C' m / m'
 
-clicks would be due below the first results that were clicked, so C / D estimates 1 − κ; with the
-weights of Mantel and Haenszel, contexts with few records do no harm, and their test says whether
-κ may be 0. Lists that react to clicks do not disturb it, and readers who differ make κ smaller,
-never larger. Further down, those who have left already would be taken for readers who did not
-click.
+clicks would be expected below the first results that were clicked, so C / D estimates 1 − κ. With
+the weights of Mantel and Haenszel, contexts with few records do no harm, and their test says
+whether κ may be 0. Lists that react to clicks do not disturb it, and readers who differ make κ
+smaller, never larger. Further down, those who have left already would be taken for readers who did
+not click.
 
 1 − κ differs between contexts, and between the items of a context, as far as the log shows:
 Γ-distributed around that of the log, and around that of the context.
@@ -27,9 +27,15 @@ import numpy as np
 
 from foreclick.allowances import STOPPING_ERROR
 from foreclick.batches import EMPTY, Batch, Floats, Ints, ratio, sums
-from foreclick.ladder.coefficients import RateParameters, rates
-from foreclick.ladder.features import production_expects
-from foreclick.ladder.shrinkage import GAIN, best_strength, loss_of, of_counts
+from foreclick.kept import kept
+from foreclick.ladder.features import expected_by_production
+from foreclick.ladder.rates import RateParameters, rates
+from foreclick.ladder.shrinkage import (
+    GAIN,
+    best_strength,
+    negative_binomial_loss,
+    poisson_loss,
+)
 
 FEWEST = 0.02
 """At least this share of readers goes on below an item, so that no examination is 0."""
@@ -42,13 +48,14 @@ class FirstClicks(NamedTuple):
     """What follows clicks on first results.
 
     Attributes:
-        clicks: Shape (P,): clicks below, of the pair that stands first; `due`: if none stops.
+        clicks: Shape (P,): C, clicks below, of the pair that stands first.
+        expected: Shape (P,): D, those expected if no click ends the reading.
         spread: Σ b and Σ b², of the clicks b below a first result that was clicked.
-        variance: of Σ clicks − Σ due if none stops and clicks do not come together.
+        variance: of Σ C − Σ D if no click ends the reading and clicks do not come together.
     """
 
     clicks: Floats
-    due: Floats
+    expected: Floats
     spread: Floats
     variance: float
 
@@ -69,19 +76,25 @@ def first_clicks(batch: Batch, reward: str, rate: Floats) -> FirstClicks:
     def by_context(values: Floats) -> Floats:
         return sums(batch.list_context, values, batch.context_count)
 
-    expected, one = rate[:, 1:].sum(axis=1), by_list(clicked)
-    due, other = by_context(one * expected), by_context((batch.list_n - one) * expected)
-    share = ratio(other, due + other)
-    level = ratio(by_context(by_list((1 - clicked) * below)), due + other)[batch.list_context]
+    of_list, after = rate[:, 1:].sum(axis=1), by_list(clicked)
+    clicked_mean, other_mean = (
+        by_context(after * of_list),
+        by_context((batch.list_n - after) * of_list),
+    )
+    share = ratio(other_mean, clicked_mean + other_mean)
+    level = ratio(by_context(by_list((1 - clicked) * below)), clicked_mean + other_mean)
     first = batch.lists[:, 0]
     some = first != EMPTY
-    clicks, due = (
+    clicks, expected = (
         sums(first[some], values[some], batch.pair_count)
-        for values in (by_list(clicked * below) * share[batch.list_context], one * expected * level)
+        for values in (
+            by_list(clicked * below) * share[batch.list_context],
+            after * of_list * level[batch.list_context],
+        )
     )
-    after, other = batch.n * clicked, share[batch.pair_context]
-    spread = np.array([after @ below, after @ below**2])
-    return FirstClicks(clicks, due, spread, float(clicks @ (1 - other) + due @ other))
+    records, other = batch.n * clicked, share[batch.pair_context]
+    spread = np.array([records @ below, records @ below**2])
+    return FirstClicks(clicks, expected, spread, float(clicks @ (1 - other) + expected @ other))
 
 
 class Stopping(NamedTuple):
@@ -106,24 +119,24 @@ class Stopping(NamedTuple):
         return 1 - self.goes_on
 
     @property
-    def alike(self) -> bool:
+    def uniform(self) -> bool:
         """Whether all contexts and pairs have the same κ."""
         return math.isinf(self.context) and math.isinf(self.pair)
 
     def kappa(self, firsts: FirstClicks, owner: Ints, count: int) -> tuple[Floats, Floats]:
         """κ of pairs that belong to these of `count` contexts, (P,); and of the contexts, (X,)."""
-        clicks, due = firsts.clicks / self.spread, firsts.due / self.spread
+        clicks, expected = firsts.clicks / self.spread, firsts.expected / self.spread
         of_log = np.full(count, self.goes_on)
-        of_context = _leaning(
-            sums(owner, clicks, count), sums(owner, due, count), of_log, self.context
+        of_context = _shrunk(
+            sums(owner, clicks, count), sums(owner, expected, count), of_log, self.context
         )
-        of_pair = _leaning(clicks, due, of_context[owner], self.pair)
+        of_pair = _shrunk(clicks, expected, of_context[owner], self.pair)
         return np.clip(1 - of_pair, 0.0, 1.0), np.clip(1 - of_context, 0.0, 1.0)
 
 
-def _leaning(clicks: Floats, due: Floats, mean: Floats, strength: float) -> Floats:
-    """Clicks over those due, leaning on a mean as far as the strength says."""
-    return mean if math.isinf(strength) else (clicks + strength) / (due + strength / mean)
+def _shrunk(clicks: Floats, expected: Floats, mean: Floats, strength: float) -> Floats:
+    """Clicks over those expected, shrunk to a mean as far as the strength says."""
+    return mean if math.isinf(strength) else (clicks + strength) / (expected + strength / mean)
 
 
 def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> Stopping | None:
@@ -135,39 +148,37 @@ def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> St
     """
     total, square = np.sum([each.spread for each in firsts], axis=0)
     spread = max(float(square / total), 1.0) if total > 0 else 1.0
-    clicks, due = (
-        np.concatenate([getattr(each, name) for each in firsts]) / spread
-        for name in ("clicks", "due")
-    )
-    if not due.sum() > 0:
+    clicks = np.concatenate([each.clicks for each in firsts]) / spread
+    expected = np.concatenate([each.expected for each in firsts]) / spread
+    if not expected.sum() > 0:
         return None
     sizes = [int(owner.max(initial=-1)) + 1 for owner in owners]
     starts = np.cumsum([0, *sizes])
     owner = np.concatenate([each + at for each, at in zip(owners, starts[:-1], strict=True)])
-    mean = float(np.clip(clicks.sum() / due.sum(), 1e-3, 1.0))
-    whole = [sums(owner, each, int(starts[-1])) for each in (clicks, due)]
+    mean = float(np.clip(clicks.sum() / expected.sum(), 1e-3, 1.0))
+    whole = [sums(owner, each, int(starts[-1])) for each in (clicks, expected)]
     context = _strength(whole[0], mean * whole[1])
-    of_context = _leaning(whole[0], whole[1], np.full(len(whole[0]), mean), context)[owner]
-    pair = _strength(clicks, of_context * due)
-    stop = np.clip(1 - _leaning(clicks, due, of_context, pair), 0.0, 1.0)
-    kappa = float(stop @ due / due.sum())
+    of_context = _shrunk(whole[0], whole[1], np.full(len(whole[0]), mean), context)[owner]
+    pair = _strength(clicks, of_context * expected)
+    stop = np.clip(1 - _shrunk(clicks, expected, of_context, pair), 0.0, 1.0)
+    kappa = float(stop @ expected / expected.sum())
     variance = sum(each.variance for each in firsts) / spread
-    fewer = max(float(due.sum() - clicks.sum()), 0.0)
+    fewer = max(float(expected.sum() - clicks.sum()), 0.0)
     if fewer**2 <= 2 * GAIN * variance or kappa < LEAST_STOPPING:
         return None
-    error = mean * math.sqrt(1 / max(clicks.sum(), 1.0) + 1 / due.sum())
+    error = mean * math.sqrt(1 / max(clicks.sum(), 1.0) + 1 / expected.sum())
     return Stopping(mean, context, pair, spread, math.hypot(STOPPING_ERROR, error / kappa))
 
 
 def _strength(clicks: Floats, mean: Floats) -> float:
     """The strength by which counts hold to their means; infinite if all do.
 
-    Where nothing is due, because nobody clicked below other first results, counts say nothing.
+    Where nothing is expected, because nobody clicked below other first results, counts say nothing.
     """
     clicks, mean = clicks[mean > 0], mean[mean > 0]
-    loss = of_counts(clicks, mean)
+    loss = negative_binomial_loss(clicks, mean)
     strength = best_strength(loss)
-    return math.inf if loss_of(clicks, mean) - loss(math.log(strength)) <= GAIN else strength
+    return math.inf if poisson_loss(clicks, mean) - loss(math.log(strength)) <= GAIN else strength
 
 
 def readers(mu: Floats, shown: Ints, kappa: Floats) -> Floats:
@@ -221,48 +232,16 @@ class Reading:
 
     def attraction(self, batch: Batch) -> Floats:
         """Shape (P,): the rates of pairs by the last round, by which readers stop at them."""
-        return self.before.rates(batch, self.rounds[-1])
-
-    def rates(self, batch: Batch, parameters: RateParameters) -> Floats:
-        """Shape (P,): the rates of pairs by production's rank features."""
-
-        def make() -> Floats:
-            earned = batch.reward(self.reward)
-            value = earned.value * batch.n[earned.row] / self.unit
-            clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
-            reading, p = self.readers(batch), parameters.p
-            if reading is None:
-                exposure = batch.shown @ p
-            else:
-                shown = batch.lists != EMPTY
-                read = (reading * p * batch.list_n[:, None])[shown]
-                exposure = sums(batch.lists[shown], read, batch.pair_count)
-            expected = production_expects(batch, parameters.beta)
-            where = batch.pair_context, batch.context_count
-            return rates(*where, clicks, exposure, expected, parameters).alpha
-
-        return batch.cached(("attraction", self, parameters), make)
-
-    def first_clicks(self, batch: Batch, parameters: RateParameters) -> FirstClicks:
-        """What follows first clicks, beside what these rates expect."""
-
-        def make() -> FirstClicks:
-            alpha = self.rates(batch, parameters)
-            return first_clicks(
-                batch, self.reward, np.append(alpha, 0.0)[batch.lists] * parameters.p
-            )
-
-        return batch.cached(("first clicks", self, parameters), make)
+        return pair_rates(batch, self.before, self.rounds[-1])
 
     def kappa(self, batch: Batch) -> tuple[Floats, Floats]:
         """κ of pairs, (P,), and of contexts, (X,)."""
         stopping, owner, count = self.stopping, batch.pair_context, batch.context_count
         if stopping is None:
             return np.zeros(len(owner)), np.zeros(count)
-        if stopping.alike:
+        if stopping.uniform:
             return np.full(len(owner), stopping.mean), np.full(count, stopping.mean)
-        firsts = self.before.first_clicks(batch, self.rounds[-1])
-        return batch.cached(("kappa", self), lambda: stopping.kappa(firsts, owner, count))
+        return _kappa(batch, self, stopping)
 
     def readers(self, batch: Batch, kappa_factor: float = 1.0) -> Floats | None:
         """Shape (L, K): which share of readers gets as far as each slot; None: all.
@@ -275,3 +254,34 @@ class Reading:
             return None
         kappa = np.minimum(kappa_factor * self.kappa(batch)[0], 1.0)
         return readers(self.attraction(batch), batch.lists, kappa)
+
+
+@kept
+def pair_rates(batch: Batch, reading: Reading, parameters: RateParameters) -> Floats:
+    """Shape (P,): the rates of pairs by production's rank features."""
+    earned = batch.reward(reading.reward)
+    value = earned.value * batch.n[earned.row] / reading.unit
+    clicks = batch.by_slot(batch.earned_slot(earned), value).sum(axis=1)
+    read, p = reading.readers(batch), parameters.p
+    if read is None:
+        exposure = batch.shown @ p
+    else:
+        shown = batch.lists != EMPTY
+        examined = (read * p * batch.list_n[:, None])[shown]
+        exposure = sums(batch.lists[shown], examined, batch.pair_count)
+    expected = expected_by_production(batch, parameters.beta)
+    where = batch.pair_context, batch.context_count
+    return rates(*where, clicks, exposure, expected, parameters).alpha
+
+
+@kept
+def first_clicks_of(batch: Batch, reading: Reading, parameters: RateParameters) -> FirstClicks:
+    """What follows first clicks, beside what these rates expect."""
+    alpha = np.append(pair_rates(batch, reading, parameters), 0.0)
+    return first_clicks(batch, reading.reward, alpha[batch.lists] * parameters.p)
+
+
+@kept
+def _kappa(batch: Batch, reading: Reading, stopping: Stopping) -> tuple[Floats, Floats]:
+    firsts = first_clicks_of(batch, reading.before, reading.rounds[-1])
+    return stopping.kappa(firsts, batch.pair_context, batch.context_count)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from foreclick.batches import Floats
 from foreclick.estimation.columns import View
 from foreclick.ladder.coefficients import Earlier
-from foreclick.ladder.features import production_words, steps
+from foreclick.ladder.features import production_features, rank_scores
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.logs import ITEM, N
 from foreclick.policies.base import PolicyTable
@@ -24,7 +24,9 @@ def candidate_features(view: View) -> Floats:
     features = np.zeros((view.count, max(last + 1, view.batch.pair_count), 2))
     for own, slots in zip(features, each, strict=True):
         mass = slots.mass[:, :k]
-        own[slots.pair] = np.column_stack([mass.sum(axis=1), mass @ steps(k)[: mass.shape[1]]])
+        own[slots.pair] = np.column_stack(
+            [mass.sum(axis=1), mass @ rank_scores(k)[: mass.shape[1]]]
+        )
     return features
 
 
@@ -78,7 +80,7 @@ def examined_records(view: View, fit: CandidateFit) -> tuple[pa.Array, Floats]:
 def overlap_counts(view: View) -> Floats:
     """Shape (2, C, K): what candidates show at each rank, and which part production has, too."""
     batch, k = view.batch, view.batch.depth
-    production = np.append(production_words(batch)[:, 0], 0.0)
+    production = np.append(production_features(batch)[:, 0], 0.0)
     shown = np.zeros((2, view.count, k))
     for c, member in enumerate(view.members):
         slots = member.slots

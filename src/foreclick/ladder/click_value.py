@@ -26,13 +26,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.allowances import CLICK_VALUE_SLOPE_SD, COEFFICIENT_PRECISION
-from foreclick.batches import Batch, Bools, Floats, Ints, ratio, sums
+from foreclick.batches import Batch, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import numbered
+from foreclick.batches.batch import BatchPart
 from foreclick.estimation.fits import FitReport
-from foreclick.ladder.coefficients import RateParameters, rates
 from foreclick.ladder.features import expected_rates
+from foreclick.ladder.rates import RateParameters, rates
 from foreclick.ladder.rungs import RungChain, log_cells
-from foreclick.ladder.shrinkage import GAIN, best_strength, least, of_counts
+from foreclick.ladder.shrinkage import GAIN, best_strength, minimum_on_grid, negative_binomial_loss
 from foreclick.ladder.strengths import STRENGTHS
 from foreclick.metrics import CLICKS
 
@@ -275,13 +276,13 @@ class ValuePart(NamedTuple):
         batch: the records.
         items: Shape (Q,): the items of pairs, those that candidates alone show too.
         examined: Shape (1 + V, Q): records in which production and candidates have them examined.
-        sample: Shape (X,): the contexts that strengths are learnt from.
+        sample: the contexts that strengths are learnt from.
     """
 
     batch: Batch
     items: pa.Array
     examined: Floats
-    sample: Bools
+    sample: BatchPart
 
 
 class ItemCounts(NamedTuple):
@@ -367,12 +368,12 @@ def _item_strengths(
     """
     expected = c * expected_rates(x, at.beta)
     by_item = (sums(item, v, count) / dispersion for v in (r, expected))
-    t = dispersion * best_strength(of_counts(*by_item))
+    t = dispersion * best_strength(negative_binomial_loss(*by_item))
     share = 1 / (1 + expected / at.a)
     others = [sums(item, share * v, count)[item] - share * v + t for v in (r, expected)]
     some = np.bincount(item, minlength=count)[item] > 1
     mean = expected * others[0] / others[1] / dispersion
-    b = best_strength(of_counts((r / dispersion)[some], mean[some]))
+    b = best_strength(negative_binomial_loss((r / dispersion)[some], mean[some]))
     return RateParameters(at.beta, at.p, dispersion * b, t)
 
 
@@ -417,7 +418,9 @@ def _sampled_clicks(part: ValuePart, values: ClickValue, top: str, *, dated: boo
     """The clicks in contexts of the sample."""
     batch, at = part.batch, clicked_slots(part.batch, values.reward)
     cells, k = log_cells(batch, top, CLICKS), batch.depth
-    some = part.sample[batch.row_context[at.row]]
+    taken = np.zeros(batch.context_count, dtype=np.bool_)
+    taken[part.sample.contexts] = True
+    some = taken[batch.row_context[at.row]]
     row, position, pair = at.row[some], at.position[some], at.pair[some]
     one_c, one_r, n = at.c[some], at.r[some] / values.mean, batch.n[row]
     none = np.zeros(batch.pair_count)
@@ -474,7 +477,7 @@ def _finer_strengths(values: ClickValue, clicks: Sequence[_Clicks]) -> tuple[flo
         def loss(w: Floats) -> float:
             return float(c @ w - r @ np.log(w)) / values.dispersion
 
-        best, losses = least(lambda j: loss(at_strength(STRENGTHS[j])), len(STRENGTHS))
+        best, losses = minimum_on_grid(lambda j: loss(at_strength(STRENGTHS[j])), len(STRENGTHS))
         # Twice, because of two days each predicts the other.
         better = loss(w) - losses[best] > 2 * GAIN
         found.append(float(STRENGTHS[best]) if better else np.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,23 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.allowances import (
-    COEFFICIENT_PRECISION,
-    EXAMINATION_CHANGE_SD,
-    INTERCEPT_PRECISION,
-)
-from foreclick.batches import (
-    Batch,
-    Batches,
-    Bools,
-    Floats,
-    batches_of,
-)
+from foreclick.allowances import EXAMINATION_CHANGE_SD
+from foreclick.batches import Batch, Batches, Bools, Floats, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimation.columns import View
 from foreclick.estimation.fits import FitReport
 from foreclick.estimators import Ladder
-from foreclick.ladder.behaviour import Reading, Stopping, learnt_stopping
+from foreclick.kept import kept, kept_latest
+from foreclick.ladder.behaviour import Reading, Stopping, first_clicks_of, learnt_stopping
 from foreclick.ladder.candidates import (
     ITEM_1,
     candidate_features,
@@ -35,25 +26,24 @@ from foreclick.ladder.candidates import (
     used_features,
 )
 from foreclick.ladder.click_value import ClickValue, ValuePart, fit_click_values
-from foreclick.ladder.coefficients import (
-    ROUNDS,
-    Earlier,
-    Pairs,
-    RateParameters,
-    Solution,
-    solved,
-    strengths,
-)
-from foreclick.ladder.features import alike, expected_rates, production_expects
-from foreclick.ladder.fitted import CandidateFit, CandidateOnly, LadderFit, LadderSpec, Sample
-from foreclick.ladder.log_chain import ladder_chain, pairs_of
+from foreclick.ladder.coefficients import Earlier, Solution, solve, solve_candidate_only
+from foreclick.ladder.diagnostics import feedback_z, leakage_z
+from foreclick.ladder.features import expected_by_production
+from foreclick.ladder.fitted import CandidateFit, LadderFit, LadderSpec
+from foreclick.ladder.log_chain import fitted_pairs, ladder_chain, pairs_of
+from foreclick.ladder.overlap import fit_overlap
+from foreclick.ladder.pairs import Pairs
+from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.rungs import log_cells
-from foreclick.ladder.strengths import (
-    leaks,
-    reacts,
-    row_slots,
-    upper_strengths,
+from foreclick.ladder.sample import (
+    FitLog,
+    fit_known,
+    fit_log,
+    known_contexts,
+    log_facts,
+    sampled,
 )
+from foreclick.ladder.strengths import finer_strengths, item_strengths, row_slots
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel
@@ -63,15 +53,6 @@ from foreclick.progress import report_detail
 from foreclick.question import Question, policy_depth
 from foreclick.tallies.base import Tally
 
-MOST_SLOTS = 6_000_000
-"""Positions of lists, each in each period, that the prior is learnt from: more change it little."""
-
-ENOUGH_SLOTS = 600_000
-"""The same of strengths and of κ, which need not be known as well."""
-
-LEAST_CONTEXTS = 30
-"""Contexts that a sample has on average at least: few large ones would leave it empty by chance."""
-
 STEP = 0.02
 """By which share κ is moved to see what that does."""
 
@@ -79,12 +60,23 @@ MOST_ROUNDS, SETTLED = 30, 0.2
 """Coefficients and strengths are learnt in turn, until strengths move by less than 20 %: in two to
 four rounds mostly, in nine on one of 412 golden questions; without an end, nothing is said."""
 
-_CLOSE = 1e-11
-
 UNSOLVED = "The fit of click rates did not converge on this log, so they cannot be relied on."
 
-ENOUGH_DAYS = 5
-"""Periods that a log must have for the days before a day to say something."""
+
+# --- a ladder with candidates ---------------------------------------------------------------------
+
+
+def fit_ladders(tally: Tally, question: Question) -> tuple[CandidateFit | None, ...]:
+    """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
+    firsts, depth = [group[0] for group in question.groups], policy_depth(question, tally.shape)
+    fits, policies, drop = {}, question.candidates, question.missing == "drop"
+    for ladder in dict.fromkeys(first.ladder for first in firsts if first.ladder):
+        rewards = [first.metric.reward for first in firsts if first.ladder == ladder]
+        before = question.earlier
+        fits[ladder] = fit_candidates(
+            tally, ladder, rewards, policies, depth, drop=drop, before=before
+        )
+    return tuple(fits[f.ladder][f.metric.reward] if f.ladder else None for f in firsts)
 
 
 def fit_candidates(
@@ -111,121 +103,138 @@ def fit_candidates(
         before: records before the log, of which the candidates may know the clicks.
     """
     batches = batches_of(tally)
-    views, dropped = [], False
-    for batch in batches:
-        view = View.of(batch, policies, depth)
-        if drop and not view.known.all():
-            view = View.of(known_part(batch, view.known), policies, depth)
-            dropped = True
-        views.append(view)
-    words = [candidate_features(view) for view in views]
+    known = _Known(batches, policies, depth) if drop else None
+    if known is None or known.all():
+        known, sample = None, fit_log(batches)
+    else:
+        sample = fit_known(batches, known)
+    views = [View.of(batch, policies, depth) for batch in sample.batches]
     found: dict[str, CandidateFit] = {}
     for reward in rewards:
         counts = CLICKS if earned_by_clicks(batches, reward) else reward
         if counts not in found:
-            if dropped:
-                known = [view.batch for view in views]
-                log = _fit_production(known, ladder, counts, batches.codebook.periods)
-            else:
+            if known is None:
                 log = production_fit(batches, ladder, counts)
+            else:
+                log = _fit_production(sample, ladder, counts)
             earlier = None if before is None else learnt_before(before, ladder, counts)
-            found[counts] = _fit_candidates(log, views, words, earlier)
+            found[counts] = _fit_candidates(log, views, policies, earlier)
         if reward not in found:
-            fit = found[counts]
-            sample = fit.log.spec.strength_sample
-            parts = [
-                ValuePart(view.batch, *examined_records(view, fit), sample.of(view.batch))
-                for view in views
-            ]
+            fit, parts = found[counts], []
+            for batch in known or batches:
+                examined = examined_records(View.of(batch, policies, depth), fit)
+                parts.append(ValuePart(batch, *examined, sampled(batch, fit.log.spec.sample)))
             log, values = with_click_values(fit.log, reward, parts)
             found[reward] = replace(fit, log=log, click_values=values)
-            _told(f"What a click earns, {reward}", values.report)
+            _reported(f"What a click earns, {reward}", values.report)
     return found
 
 
-def _told(fit: str, report: FitReport) -> FitReport:
+class _Known:
+    """The batches of a log with the records of contexts that all candidates know."""
+
+    def __init__(self, batches: Batches, policies: Sequence[Policy], depth: int) -> None:
+        self.batches, self.policies, self.depth = batches, policies, depth
+
+    def all(self) -> bool:
+        """Whether that is the whole log."""
+        return all(View.of(batch, self.policies, self.depth).known.all() for batch in self.batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self.batches:
+            yield known_part(batch, View.of(batch, self.policies, self.depth).known)
+
+
+def known_part(batch: Batch, known: Bools) -> Batch:
+    """The batch without the records of contexts, (X, C), that some candidate does not know."""
+    every = np.asarray(known.all(axis=1))
+    return batch if every.all() else _known_part(batch, every.tobytes())
+
+
+@kept_latest
+def _known_part(batch: Batch, known: bytes) -> Batch:
+    return batch.only(np.frombuffer(known, dtype=np.bool_))
+
+
+def _reported(fit: str, report: FitReport) -> FitReport:
     """The report of a fit, which `--debug` prints."""
     report_detail(f"{fit}: {report}")
     return report
-
-
-def fit_ladders(tally: Tally, question: Question) -> tuple[CandidateFit | None, ...]:
-    """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
-    firsts, depth = [group[0] for group in question.groups], policy_depth(question, tally.shape)
-    fits, policies, drop = {}, question.candidates, question.missing == "drop"
-    for ladder in dict.fromkeys(first.ladder for first in firsts if first.ladder):
-        rewards = [first.metric.reward for first in firsts if first.ladder == ladder]
-        before = question.earlier
-        fits[ladder] = fit_candidates(
-            tally, ladder, rewards, policies, depth, drop=drop, before=before
-        )
-    return tuple(fits[f.ladder][f.metric.reward] if f.ladder else None for f in firsts)
 
 
 def earned_by_clicks(batches: Batches, reward: str) -> bool:
     """Whether clicks alone earn a reward, other than clicks themselves."""
     if reward == CLICKS or not {CLICKS, reward} <= set(batches.shape.rewards):
         return False
-    key = "earned by clicks", reward
-    if key not in batches.cache:
-        batches.cache[key] = not any(
-            np.any(batch.reward_table(reward)[batch.reward_table(CLICKS) == 0]) for batch in batches
-        )
-    return bool(batches.cache[key])
+    return reward in log_facts(batches).earned_by_clicks
 
 
 def _fit_candidates(
-    log: LadderFit, views: Sequence[View], words: list[Floats], earlier: Earlier | None
+    log: LadderFit, views: Sequence[View], policies: Sequence[Policy], earlier: Earlier | None
 ) -> CandidateFit:
-    """The fit with candidates, beginning with that to the log alone."""
-    spec, stopping, c, distinct = log.spec, log.stopping, views[0].count, [0]
-    for j in range(1, c):
-        if not any(all(np.array_equal(w[i], w[j]) for w in words) for i in distinct):
-            distinct.append(j)
-    used_words = [
-        used_features(view, word, tuple(distinct), earlier)
-        for view, word in zip(views, words, strict=True)
+    """The fit with candidates, beginning with that to the log alone.
+
+    Args:
+        log: the fit to the log alone.
+        views: of its sample.
+        policies: the candidates.
+        earlier: what records before the log say, if there are some.
+    """
+    features, count = [candidate_features(view) for view in views], len(policies)
+    distinct = _distinct(features)
+    known = [_known_view(view, policies) for view in views]
+    logged = [candidate_features(view)[:, : view.batch.pair_count] for view in known]
+    used = [
+        used_features(view, own, distinct, earlier) for view, own in zip(known, logged, strict=True)
     ]
-
-    def pairs_by(sample: Sample, kappa_factor: float = 1.0) -> list[Pairs]:
-        """The pairs of all batches, by the words of candidates too."""
-        return [
-            pairs_of(
-                view.batch,
-                word,
-                log,
-                log.parameters.p,
-                sample.of(view.batch, view.known),
-                keep=True,
-                kappa_factor=kappa_factor,
-            )
-            for view, word in zip(views, used_words, strict=True)
-        ]
-
-    parts, given = pairs_by(spec.sample), spec.ladder.examination is not None
-    beta = np.append(log.parameters.beta, np.zeros(4 * len(used_words[0])))
+    parts = [
+        fitted_pairs(view.batch, log).with_candidates(own)
+        for view, own in zip(known, used, strict=True)
+    ]
+    given = log.spec.ladder.examination is not None
+    beta = np.append(log.parameters.beta, np.zeros(4 * len(used[0])))
     start = replace(log.parameters, beta=beta)
-    near = solved(parts, start, given=given, close=1e-3, earlier=earlier)
-    parameters = strengths(pairs_by(spec.strength_sample), near.parameters)
-    solution = solved(parts, parameters, given=given, slope_there=near.slope, earlier=earlier)
-    _told("Coefficients of candidates", solution.report)
+    near = solve(parts, start, given=given, close=1e-3, earlier=earlier)
+    parameters = item_strengths(parts, near.parameters)
+    solution = solve(parts, parameters, given=given, slope_there=near.slope, earlier=earlier)
+    _reported("Coefficients of candidates", solution.report)
     by_stopping = np.zeros(len(solution.known))
-    if stopping and stopping.sd:
-        by_stopping = _by_stopping(parts, pairs_by(spec.sample, 1 + STEP), solution)
+    if log.stopping and log.stopping.sd:
+        further = [
+            pairs_of(view.batch, log, log.parameters.p, 1 + STEP).with_candidates(own)
+            for view, own in zip(known, used, strict=True)
+        ]
+        by_stopping = _by_stopping(parts, further, solution)
+    at, same = solution.parameters, log.spec.ladder.same_retrieval
     shown = np.asarray(sum(overlap_counts(view) for view in views))
-    same = spec.ladder.same_retrieval
+    alone = [solve_candidate_only(parts, at, [own[j] for own in logged]) for j in range(count)]
+    for each in alone:
+        _reported("Coefficients of a candidate alone", each.report)
     return CandidateFit(
         log,
         solution,
         by_stopping,
-        tuple(distinct),
+        distinct,
         earlier,
-        overlaps=tuple(alike(*shown[:, j], same_retrieval=same) for j in range(c)),
-        candidate_only=tuple(
-            _candidate_only(parts, solution.parameters, words, j) for j in range(c)
-        ),
-        leakage_z=tuple(leaks(parts, words, solution.parameters).tolist()) if spec.dated else (),
+        overlaps=tuple(fit_overlap(*shown[:, j], same_retrieval=same) for j in range(count)),
+        candidate_only=tuple(alone),
+        leakage_z=tuple(leakage_z(parts, logged, at).tolist()) if log.spec.dated else (),
     )
+
+
+def _known_view(view: View, policies: Sequence[Policy]) -> View:
+    """The contexts that all candidates know."""
+    part = known_contexts(view.batch, np.asarray(view.known.all(axis=1)))
+    return View.of(part.batch, policies, view.policies.depth)
+
+
+def _distinct(features: Sequence[Floats]) -> tuple[int, ...]:
+    """The candidates whose features, shape (C, P, 2) by batch, are not the same as another's."""
+    distinct = [0]
+    for j in range(1, len(features[0])):
+        if not any(all(np.array_equal(own[i], own[j]) for own in features) for i in distinct):
+            distinct.append(j)
+    return tuple(distinct)
 
 
 def _by_stopping(parts: list[Pairs], further: list[Pairs], solution: Solution) -> Floats:
@@ -249,7 +258,7 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     variance = np.diag(production_covariance(batches, fit))[len(parameters.beta) :]
     pieces = []
     for batch in batches:
-        expected = production_expects(batch, parameters.beta)
+        expected = expected_by_production(batch, parameters.beta)
         chain = ladder_chain(batch, fit, parameters, expected)
         columns = {
             CONTEXT: batch.contexts.take(pa.array(batch.pair_context)),
@@ -263,36 +272,29 @@ def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
     return Earlier(rates, np.log(parameters.p[1:]), 1 / (variance + EXAMINATION_CHANGE_SD**2))
 
 
-def known_part(batch: Batch, known: Bools) -> Batch:
-    """The batch without contexts that some candidate does not know, kept with it."""
-    all_know = np.asarray(known.all(axis=1))
-    return batch.cached(("known", all_know.tobytes()), lambda: batch.only(all_know))
+# --- production's ladder --------------------------------------------------------------------------
 
 
+@kept
 def production_fit(batches: Batches, ladder: Ladder, reward: str) -> LadderFit:
-    """The fit to the log alone, once per log."""
-    key = "production fit", ladder, reward
-    if key not in batches.cache:
-        batches.cache[key] = _fit_production(batches, ladder, reward, batches.codebook.periods)
-    return batches.cache[key]  # type: ignore[no-any-return]
+    """The fit to the log alone."""
+    return _fit_production(fit_log(batches), ladder, reward)
 
 
+@kept
 def production_values(
     batches: Batches, ladder: Ladder, reward: str
 ) -> tuple[LadderFit, ClickValue | None]:
     """The fit to the log alone; of clicks, and what these earn, where clicks alone earn it."""
     if not earned_by_clicks(batches, reward):
         return production_fit(batches, ladder, reward), None
-    key = "production values", ladder, reward
-    if key not in batches.cache:
-        fit = production_fit(batches, ladder, CLICKS)
-        p, sample = fit.parameters.p, fit.spec.strength_sample
-        parts = [
-            ValuePart(b, b.items.take(pa.array(b.pair_item)), (b.shown @ p)[None], sample.of(b))
-            for b in batches
-        ]
-        batches.cache[key] = with_click_values(fit, reward, parts)
-    return batches.cache[key]  # type: ignore[no-any-return]
+    fit = production_fit(batches, ladder, CLICKS)
+    p, sample = fit.parameters.p, fit.spec.sample
+    parts = [
+        ValuePart(b, b.items.take(pa.array(b.pair_item)), (b.shown @ p)[None], sampled(b, sample))
+        for b in batches
+    ]
+    return with_click_values(fit, reward, parts)
 
 
 def with_click_values(
@@ -327,44 +329,43 @@ def checked(fit: F, values: ClickValue | None = None) -> F:
 
 def production_covariance(batches: Batches, fit: LadderFit) -> Floats:
     """Shape (N, N): of β and log p, by what contexts say of them and what is known beforehand."""
-    parts = _pairs(batches, fit, fit.spec.sample)
-    solution = solved(parts, fit.parameters, given=fit.spec.ladder.examination is not None)
-    spread = np.asarray(sum(part.spread(solution.parameters) for part in parts))
+    parts = _pairs(fit_log(batches).batches, fit)
+    solution = solve(parts, fit.parameters, given=fit.spec.ladder.examination is not None)
+    spread = np.asarray(sum(part.score_covariance(solution.parameters) for part in parts))
     inverse = solution.inverse
     return np.asarray(inverse @ (spread + np.diag(solution.known)) @ inverse.T)
 
 
-def _spec(
-    batches: Iterable[Batch], ladder: Ladder, reward: str, periods: Sized | None
-) -> LadderSpec:
-    """What is fitted: the unit of the reward, whether there are enough days, and samples.
+def _fit_production(log: FitLog, ladder: Ladder, reward: str) -> LadderFit:
+    """The fit to the log alone.
 
     Args:
-        batches: the log.
-        ladder: what was asked for.
+        log: what it is fitted to.
+        ladder: what it has of its own is not learnt.
         reward: what is counted.
-        periods: of the log, if it has some.
     """
-    days: set[int] = set()
-    size, value, square, contexts = 0.0, 0.0, 0.0, 0
-    for batch in batches:
-        contexts += int((batch.context_n > 0).sum())
-        # Slots of lists, each in each period; whatever else tells rows apart does not matter.
-        size += float(np.minimum(batch.list_n, len(periods or (1,))).sum() * batch.depth)
-        earned = batch.reward(reward)
-        value += float(batch.n[earned.row] @ earned.value)
-        square += float(batch.n[earned.row] @ earned.value**2)
-        if periods is not None:
-            days |= set(np.unique(batch.clusters["period"]).tolist())
-    samples = (
-        Sample(max(slots / max(size, 1.0), LEAST_CONTEXTS / max(contexts, 1)))
-        for slots in (MOST_SLOTS, ENOUGH_SLOTS)
-    )
-    unit = square / value if value > 0 else 1.0
-    return LadderSpec(ladder, reward, unit, len(days) >= ENOUGH_DAYS, *samples)
+    facts, batches = log.facts, log.batches
+    spec = LadderSpec(ladder, reward, facts.units.get(reward, 1.0), facts.dated, facts.sample)
+    fit = _fit_in_turn(batches, _start(batches, spec))
+    fit = _fit_stopping(batches, fit)
+    parts = _pairs(batches, fit)
+    slots = [
+        row_slots(
+            part,
+            reward,
+            spec.unit,
+            log_cells(batch, ladder.top, reward).prefix if ladder.top == "list" else None,
+        )
+        for part, batch in zip(parts, batches, strict=True)
+    ]
+    reading = [fit.reading.readers(batch) for batch in batches]
+    finer = finer_strengths(parts, slots, fit.parameters, reading)
+    if not fit.stopping and np.isinf(finer[:-1]).all():
+        finer = finer[-1:]
+    return replace(fit, strengths=finer)
 
 
-def _start(batches: Iterable[Batch], spec: LadderSpec) -> LadderFit:
+def _start(batches: Sequence[Batch], spec: LadderSpec) -> LadderFit:
     """Where the fit starts: no finer rungs, no coefficients but the mean rate, nobody stops."""
     ladder, (k, *_) = spec.ladder, [batch.depth for batch in batches]
     p: Floats = np.arange(1.0, k + 1) ** -0.7
@@ -373,70 +374,38 @@ def _start(batches: Iterable[Batch], spec: LadderSpec) -> LadderFit:
     none = (np.inf,) * (3 if ladder.top == "list" else 1)
     parameters = RateParameters(np.zeros(4), p, 5.0, 20.0)
     fit = LadderFit(spec, parameters, none, Reading(spec.reward, spec.unit))
-    parts = _pairs(batches, fit, spec.sample)
+    parts = _pairs(batches, fit)
     clicks = sum(part.clicks.sum() for part in parts)
     exposure = sum((part.by_position @ p).sum() for part in parts)
     beta = np.array([np.log(max(clicks, 0.5) / max(exposure, 1.0)), 0, 0, 0])
     return replace(fit, parameters=replace(parameters, beta=beta))
 
 
-def _fit_production(
-    batches: Iterable[Batch], ladder: Ladder, reward: str, periods: Sized | None
-) -> LadderFit:
-    """The fit to the log alone.
-
-    Args:
-        batches: the log.
-        ladder: what it has of its own is not learnt.
-        reward: what is counted.
-        periods: of the log, if it has some.
-    """
-    spec = _spec(batches, ladder, reward, periods)
-    fit = _fit_in_turn(batches, _start(batches, spec))
-    fit = _fit_stopping(batches, fit)
-    few = _pairs(batches, fit, spec.strength_sample)
-    slots = [
-        row_slots(
-            part,
-            reward,
-            spec.unit,
-            log_cells(batch, ladder.top, reward).prefix if ladder.top == "list" else None,
-        )
-        for part, batch in zip(few, batches, strict=True)
-    ]
-    reading = [fit.reading.readers(batch) for batch in batches]
-    upper = upper_strengths(few, slots, fit.parameters, reading)
-    if not fit.stopping and np.isinf(upper[:-1]).all():
-        upper = upper[-1:]
-    return replace(fit, strengths=upper)
-
-
-def _fit_in_turn(batches: Iterable[Batch], start: LadderFit) -> LadderFit:
+def _fit_in_turn(batches: Sequence[Batch], start: LadderFit) -> LadderFit:
     """With coefficients and strengths, each learnt given the others, and the test of feedback."""
     spec, parameters, slope = start.spec, start.parameters, None
-    given = spec.ladder.examination is not None
-    parts, few = (_pairs(batches, start, each) for each in (spec.sample, spec.strength_sample))
+    given, parts = spec.ladder.examination is not None, _pairs(batches, start)
     for turn in range(MOST_ROUNDS):
         before = parameters
-        solution = solved(parts, parameters, given=given, close=1e-4, slope_there=slope)
-        parameters, slope = strengths(few, solution.parameters), solution.slope
+        solution = solve(parts, parameters, given=given, close=1e-4, slope_there=slope)
+        parameters, slope = item_strengths(parts, solution.parameters), solution.slope
         moved = abs(np.log([parameters.a / before.a, parameters.t / before.t])).max()
         if turn and moved < SETTLED:
             break
     in_turn = FitReport(bool(moved < SETTLED), turn + 1)
     reports = (
-        _told(f"Coefficients of production, {spec.reward}", solution.report),
-        _told("Strengths, in turn with coefficients", in_turn),
+        _reported(f"Coefficients of production, {spec.reward}", solution.report),
+        _reported("Strengths, in turn with coefficients", in_turn),
     )
-    feedback_z = reacts(parts, parameters) if spec.dated else 0.0
-    return replace(start, parameters=parameters, feedback_z=feedback_z, reports=reports)
+    z = feedback_z(parts, parameters) if spec.dated else 0.0
+    return replace(start, parameters=parameters, feedback_z=z, reports=reports)
 
 
-def _fit_stopping(batches: Iterable[Batch], fit: LadderFit) -> LadderFit:
+def _fit_stopping(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
     """With how readers stop, and coefficients and strengths of the readers who are left."""
     spec, stopping = fit.spec, None
     if spec.ladder.stopping is None:
-        firsts = [fit.reading.first_clicks(batch, fit.parameters) for batch in batches]
+        firsts = [first_clicks_of(batch, fit.reading, fit.parameters) for batch in batches]
         stopping = learnt_stopping(firsts, [batch.pair_context for batch in batches])
     elif spec.ladder.stopping:
         stopping = Stopping(1 - spec.ladder.stopping)
@@ -446,47 +415,16 @@ def _fit_stopping(batches: Iterable[Batch], fit: LadderFit) -> LadderFit:
     for close in (1e-3, 1e-3, 1e-11):  # fewer read on, so rates rise, so fewer read on
         rounds = (*fit.reading.rounds, fit.parameters)
         fit = replace(fit, reading=Reading(spec.reward, spec.unit, stopping, rounds))
-        parts = _pairs(batches, fit, spec.sample)
-        solution = solved(parts, fit.parameters, given=given, close=close)
+        solution = solve(_pairs(batches, fit), fit.parameters, given=given, close=close)
         fit = replace(fit, parameters=solution.parameters)
-    _told("Coefficients where readers stop", solution.report)
-    parameters = strengths(_pairs(batches, fit, spec.strength_sample), fit.parameters)
+    _reported("Coefficients where readers stop", solution.report)
+    parameters = item_strengths(_pairs(batches, fit), fit.parameters)
     return replace(fit, parameters=parameters, reports=(*reports, solution.report))
 
 
-def _pairs(batches: Iterable[Batch], fit: LadderFit, sample: Sample) -> list[Pairs]:
-    """The pairs of a sample of all batches, by production's word alone."""
+def _pairs(batches: Sequence[Batch], fit: LadderFit) -> list[Pairs]:
+    """The pairs of a sample of all batches, by production's features alone."""
     return [
-        pairs_of(batch, np.zeros((0, batch.pair_count, 2)), fit, fit.parameters.p, sample.of(batch))
+        pairs_of(batch, fit, fit.parameters.p).with_candidates(np.zeros((0, batch.pair_count, 2)))
         for batch in batches
     ]
-
-
-def _candidate_only(
-    parts: Sequence[Pairs], parameters: RateParameters, words: list[Floats], candidate: int
-) -> CandidateOnly:
-    """The regression of clicks on a candidate's word alone."""
-    of_part = []
-    for part, word in zip(parts, words, strict=True):
-        own = word[candidate, : len(part.clicks)]
-        x = np.column_stack([np.ones(len(own)), own])
-        of_part.append((x, part.clicks, part.rates(parameters).exposure))
-    coefficients = np.array([parameters.beta[0], 0.0, 0.0])
-    known, size, iterations = (
-        np.array([INTERCEPT_PRECISION, *(2 * [COEFFICIENT_PRECISION])]),
-        np.inf,
-        0,
-    )
-    while iterations < ROUNDS and not size < _CLOSE:
-        iterations += 1
-        score, slope = -known * coefficients, np.diag(known)
-        for x, clicks, exposure in of_part:
-            due = exposure * expected_rates(x, coefficients)
-            weight = 1 / (1 + due / parameters.a)
-            score += (weight * (clicks - due)) @ x
-            slope += (x * (weight**2 * due * (1 + clicks / parameters.a))[:, None]).T @ x
-        step = np.clip(np.linalg.solve(slope, score), -1, 1)
-        coefficients = coefficients + step
-        size = float(np.abs(step).max())
-    report = FitReport.of(iterations, score, slope, converged=size < _CLOSE)
-    return CandidateOnly(coefficients, _told("Coefficients of a candidate alone", report))

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Bools, Floats
+from foreclick.batches import Floats
 from foreclick.estimation.fits import FitReport, FitSummary
 from foreclick.estimators import Ladder
 from foreclick.ladder.behaviour import Reading, Stopping
 from foreclick.ladder.click_value import ClickValue
-from foreclick.ladder.coefficients import Earlier, RateParameters, Solution
-from foreclick.ladder.features import Alike
-
-
-class Sample(NamedTuple):
-    """A sample of contexts, by the hash of their text.
-
-    Attributes:
-        share: the inclusion probability of a context.
-    """
-
-    share: float = 1.0
-
-    def of(self, batch: Batch, known: Bools | None = None) -> Bools:
-        """Shape (X,): which contexts take part, of those (X, C) that all candidates know."""
-        some = batch.context_n > 0
-        if known is not None:
-            some = some & known.all(axis=1)
-        if self.share < 1:
-            some = some & (batch.draws < self.share)
-        return some
-
-
-EVERYTHING = Sample()
+from foreclick.ladder.coefficients import CandidateOnly, Earlier, Solution
+from foreclick.ladder.overlap import Overlap
+from foreclick.ladder.rates import RateParameters
+from foreclick.ladder.sample import EVERYTHING, Sample
 
 
 @dataclass(frozen=True)
@@ -47,8 +26,7 @@ class LadderSpec:
         reward: what is counted.
         unit: what of the reward counts as one click.
         dated: whether the log has enough periods for clicks to be predicted from those before.
-        sample: the contexts that coefficients are learnt from.
-        strength_sample: the contexts that strengths are learnt from.
+        sample: the contexts that all of it is learnt from.
     """
 
     ladder: Ladder
@@ -56,7 +34,6 @@ class LadderSpec:
     unit: float
     dated: bool = True
     sample: Sample = EVERYTHING
-    strength_sample: Sample = EVERYTHING
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +73,6 @@ class LadderFit:
         return bool(np.isfinite(self.strengths).any())
 
 
-class CandidateOnly(NamedTuple):
-    """Clicks regressed on the rank features of one candidate alone.
-
-    Attributes:
-        coefficients: Shape (3,): of 1, share and height.
-        report: how the fit ended.
-    """
-
-    coefficients: Floats
-    report: FitReport
-
-
 @dataclass(frozen=True, eq=False)
 class CandidateFit:
     """A ladder fitted to a log and to candidates, by the rank features of all of them.
@@ -129,7 +94,7 @@ class CandidateFit:
     by_stopping: Floats
     distinct: tuple[int, ...]
     earlier: Earlier | None
-    overlaps: tuple[Alike, ...]
+    overlaps: tuple[Overlap, ...]
     candidate_only: tuple[CandidateOnly, ...]
     leakage_z: tuple[float, ...] = ()
     click_values: ClickValue | None = None
@@ -155,6 +120,6 @@ class CandidateFit:
             self.reports,
             self.log.feedback_z,
             self.leakage_z,
-            tuple(each.outside for each in self.overlaps),
+            tuple(each.unreachable for each in self.overlaps),
             click_values=self.click_values is not None,
         )

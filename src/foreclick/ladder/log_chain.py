@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foreclick.batches import Batch, Bools, Floats, padded
-from foreclick.ladder.coefficients import Pairs, RateParameters, Rates, rates
-from foreclick.ladder.features import seen
-from foreclick.ladder.fitted import LadderFit
+from foreclick.batches import Batch, Floats, padded
+from foreclick.kept import kept
+from foreclick.ladder.behaviour import Reading
+from foreclick.ladder.features import pair_days
+from foreclick.ladder.fitted import LadderFit, LadderSpec
+from foreclick.ladder.pairs import Pairs
+from foreclick.ladder.rates import RateParameters, Rates, rates
 from foreclick.ladder.rungs import Rung, RungChain, log_cells
 
 
@@ -52,7 +55,7 @@ def ladder_chain(
         batch: the records.
         log: the fit to the log.
         parameters: examination, and the strengths of items and contexts.
-        expected: Shape (P,): what β expects of each pair.
+        expected: Shape (P,): exp(β x) of each pair.
     """
     count, positions = batch.context_count, position_chain(batch, log, parameters.p)
     n, c = positions.climb()
@@ -62,7 +65,7 @@ def ladder_chain(
     return LadderChain(positions, item, context, pair_rates)
 
 
-# --- what a fit sees ------------------------------------------------------------------------------
+# --- pairs as a fit sees them ---------------------------------------------------------------------
 
 
 def fit_exposure(
@@ -78,39 +81,32 @@ def fit_exposure(
     return passed if reading is None else passed * reading, passed
 
 
-def pairs_of(
-    batch: Batch,
-    words: Floats,
-    log: LadderFit,
-    p: Floats,
-    taken: Bools,
-    *,
-    keep: bool = False,
-    kappa_factor: float = 1.0,
-) -> Pairs:
-    """The pairs of the contexts that take part, as the fit sees them.
-
-    What does not depend on the candidates' words is kept with the batch, if that is wanted.
+def pairs_of(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0) -> Pairs:
+    """The pairs of a batch, of whose clicks finer rungs pass on a part.
 
     Args:
         batch: the records.
-        words: Shape (V, P or more, 2): the candidates' features.
-        log: the fit to the log, of whose finer rungs pairs get what is left.
+        log: the fit to the log, with its finer rungs and readers.
         p: Shape (K,): examination, by which finer rungs pass on.
-        taken: Shape (X,): the contexts that take part.
-        keep: whether they are kept.
         kappa_factor: κ is taken to be so many times as large.
     """
-    by = p.tobytes() if log.finer else b""
-    key = "pairs", log.strengths, by, log.reading, kappa_factor, taken.tobytes()
-    pairs: Pairs | None = batch.cache.get(key)
-    if pairs is None:
-        sub = batch
-        if not taken.all():
-            sub = batch.cached(("taken", taken.tobytes()), lambda: batch.only(taken))
-        of = seen(sub, dated=log.spec.dated)
-        exposure = fit_exposure(batch, log, p, kappa_factor)
-        pairs = Pairs(of, log.spec.reward, log.spec.unit, taken, *exposure)
-    if keep:
-        batch.cache[key] = pairs
-    return pairs.with_words(words[:, : batch.pair_count])
+    days = pair_days(batch, dated=log.spec.dated)
+    exposed = fit_exposure(batch, log, p, kappa_factor)
+    return Pairs(days, log.spec.reward, log.spec.unit, *exposed)
+
+
+def fitted_pairs(batch: Batch, log: LadderFit) -> Pairs:
+    """Those that candidates are fitted to, by the log's examination; kept with the batch."""
+    parts = log.spec, log.parameters, log.strengths, log.reading
+    return _fitted_pairs(batch, *parts)
+
+
+@kept
+def _fitted_pairs(
+    batch: Batch,
+    spec: LadderSpec,
+    parameters: RateParameters,
+    strengths: tuple[float, ...],
+    reading: Reading,
+) -> Pairs:
+    return pairs_of(batch, LadderFit(spec, parameters, strengths, reading), parameters.p)

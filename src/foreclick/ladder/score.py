@@ -34,16 +34,17 @@ from foreclick.allowances import (
     UNREACHABLE_SD,
 )
 from foreclick.batches import EMPTY, Bools, Floats, Ints, padded, ratio, sums
+from foreclick.batches.batch import BatchPart
 from foreclick.estimation import sources as source
-from foreclick.estimation.columns import ColumnBatch, ModelError, View
+from foreclick.estimation.columns import CoefficientInfluence, ColumnBatch, ModelError, View
 from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
 from foreclick.ladder.behaviour import FEWEST, stop_slope
 from foreclick.ladder.click_value import ItemGradient
-from foreclick.ladder.coefficients import Pairs
 from foreclick.ladder.features import by_row
 from foreclick.ladder.fitted import CandidateFit
-from foreclick.ladder.log_chain import pairs_of
+from foreclick.ladder.log_chain import fitted_pairs, pairs_of
+from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rungs import (
     ChainGradient,
     LogCells,
@@ -52,6 +53,7 @@ from foreclick.ladder.rungs import (
     candidate_slots,
     log_cells,
 )
+from foreclick.ladder.sample import known_contexts, sampled
 from foreclick.ladder.shrinkage import borrowed, leverage_factor
 from foreclick.ladder.slot_values import SlotValues, ValueErrors, slot_values
 from foreclick.ladder.state import RungState, candidate_chain, rung_state
@@ -91,25 +93,29 @@ def score_ladder(
         scored = replace(scored, click_value_gradient=values.sensitivity(value_weights))
     if not rows:
         return scored
-    taken = fit.log.spec.sample.of(view.batch, view.known)
-    pairs = pairs_of(view.batch, state.features, fit.log, fit.parameters.p, taken)
-    on_pairs = _pair_gradient(columns, state, weights, pairs.spans(fit.parameters))
-    gradient = columns.slots.gradient(weights, on_pairs.by_click, context)
+    width = len(scored.value)
+    sample = _fitted_sample(view, fit, state)
+    on_pairs = _pair_gradient(columns, state, weights, sample)
+    by_pair = on_pairs.of_all_pairs(sample) if fit.log.finer else on_pairs.by_click
+    gradient = columns.slots.gradient(weights, by_pair, context)
+    by_click = gradient.by_click[:width]
     slope = _slope(columns, on_pairs, gradient)
     residual = _residuals(columns)
-    width, unexplained = len(scored.value), [*on_pairs.unexplained, *gradient.unexplained]
+    unexplained = [*on_pairs.unexplained, *gradient.unexplained]
     for errors in unexplained:
         errors.error[:width] *= unit
+    leveraged = _leveraged(columns, sample, residual)
     scored = replace(
         scored,
-        coverage=_with_weights(scored.coverage, columns, gradient.by_click[:width]),
-        influence=_influence(columns, state, earned, pairs, taken, gradient.by_click, residual),
+        coverage=_with_weights(scored.coverage, columns, by_click),
+        influence=_influence(columns, earned, by_click, leveraged),
+        of_coefficients=_coefficient_influence(
+            columns, state, sample, leveraged, gradient.by_click[width:], on_pairs
+        ),
         model_errors=unexplained,
         sensitivity=slope * unit,
         shared_errors=_allowances(columns, state, earned, weights, gradient, slope),
-        own_clicks=_own_clicks(columns, gradient.by_click[:width], residual)
-        if by_context
-        else None,
+        own_clicks=_own_clicks(columns, by_click, residual) if by_context else None,
     )
     if values is None or items is None:
         return scored
@@ -120,14 +126,11 @@ def score_ladder(
 def _with_values(scored: ColumnBatch, of_values: ValueErrors) -> ColumnBatch:
     """With how what clicks earned moves columns, and with its errors."""
     assert scored.influence is not None  # noqa: S101 - of rows
-    more = (0, len(scored.influence) - len(scored.value)), (0, 0)
-    influence = scored.influence + np.pad(of_values.influence, more)
-    errors = [ModelError(context, np.pad(each, more)) for context, each in of_values.unexplained]
     shared = {name: error[None] for name, error in of_values.shared.items()}
     return replace(
         scored,
-        influence=influence,
-        model_errors=scored.model_errors + errors,
+        influence=scored.influence + of_values.influence,
+        model_errors=scored.model_errors + of_values.unexplained,
         shared_errors=scored.shared_errors | shared,
     )
 
@@ -355,53 +358,113 @@ def _stopped(columns: _Columns, state: RungState, earned: Floats) -> Floats:
     return moved
 
 
-class _PairGradient(NamedTuple):
-    """How columns, and the N that contexts share, move with pairs.
+class _FittedSample(NamedTuple):
+    """The contexts of a batch that the fit has learnt from.
 
     Attributes:
-        by_click: Shape (E + N, P): with a click on a pair.
-        by_beta: Shape (F, E, X or 1): with β.
+        part: these contexts.
+        pairs: their pairs, with the features of candidates.
+    """
+
+    part: BatchPart
+    pairs: Pairs
+
+
+def _fitted_sample(view: View, fit: CandidateFit, state: RungState) -> _FittedSample:
+    """The contexts of the sample that all candidates know."""
+    part = sampled(view.batch, fit.log.spec.sample)
+    known = np.asarray(view.known.all(axis=1))[part.contexts]
+    part = part.within(known_contexts(part.batch, known))
+    finer = fit.log.finer  # rungs which pass on by the examination
+    pairs = (
+        pairs_of(part.batch, fit.log, fit.parameters.p)
+        if finer
+        else fitted_pairs(part.batch, fit.log)
+    )
+    return _FittedSample(part, pairs.with_candidates(state.features[:, part.pairs]))
+
+
+class _PairGradient(NamedTuple):
+    """How columns, and the N coefficients that contexts share, move with pairs.
+
+    Attributes:
+        by_click: Shape (E, P): columns, with a click on a pair.
+        of_coefficients: Shape (N, P'): coefficients, with a click on a pair of the sample.
+        by_beta: Shape (F, E, X or 1): columns, with β.
         unexplained: errors of pairs given their contexts' levels, and of these levels.
     """
 
     by_click: Floats
+    of_coefficients: Floats
     by_beta: Floats
     unexplained: list[ModelError]
 
+    def of_all_pairs(self, sample: _FittedSample) -> Floats:
+        """Shape (E + N, P): columns and coefficients, with a click on any pair."""
+        width = len(self.by_click)
+        every = np.zeros((width + len(self.of_coefficients), self.by_click.shape[1]))
+        every[:width], every[width:, sample.part.pairs] = self.by_click, self.of_coefficients
+        return every
+
+
+class _OnPairs(NamedTuple):
+    """The gradient of some columns on the rungs of pairs and contexts.
+
+    Attributes:
+        by_log_level: Shape (V, X): with log L; `by_context`: with a click of the context.
+        passed: Shape (V, Z): what exposure of each pair passes on to its context.
+        error: Shape (V, Z): errors of pairs given their contexts' levels.
+    """
+
+    by_log_level: Floats
+    by_context: Floats
+    passed: Floats
+    error: Floats
+
+
+def _on_pairs(state: RungState, fit: CandidateFit, weight: Floats, some: Ints | slice) -> _OnPairs:
+    """How columns move that count the rates of some pairs, (Z,), by weights (V, Z)."""
+    pairs, log, a, t = state.pairs, state.log, fit.parameters.a, fit.parameters.t
+    level, context, share = log.rates.level, pairs.context[some], pairs.prior_share[some]
+    m = pairs.expected[some] * level[context]
+    by_log_level = group_sums(context, weight * (share * pairs.rate[some]), len(level))
+    by_context = by_log_level / (level * (log.context.n + t))
+    passed = by_context[:, context] * pairs.exposure[some]
+    error = (weight - passed) * (share * m / np.sqrt(a))
+    return _OnPairs(by_log_level, by_context, passed, error)
+
 
 def _pair_gradient(
-    columns: _Columns, state: RungState, weights: Weights, score_jacobian: Floats
+    columns: _Columns, state: RungState, weights: Weights, sample: _FittedSample
 ) -> _PairGradient:
-    """The gradient on the rungs of pairs and contexts, whose strength a / m knows the level L.
-
-    Args:
-        columns: E of them.
-        state: the rates.
-        weights: how much the columns count rates.
-        score_jacobian: Shape (P, N): by how much the score falls with the rate of a pair.
-    """
-    fit, pairs, log = columns.fit, state.pairs, state.log
-    a, t, level = fit.parameters.a, fit.parameters.t, log.rates.level
-    count, width, logged = len(level), len(weights.base), len(log.item.n)
-    inverse = fit.solution.inverse
-    weight = np.zeros((width + len(inverse), len(pairs.rate)))
-    weight[:width] = weights.base
-    weight[width:, :logged] = -(score_jacobian @ inverse.T).T
-    share, m = pairs.prior_share, pairs.expected * level[pairs.context]
-    by_log_level = group_sums(pairs.context, weight * (share * pairs.rate), count)
-    by_context = by_log_level / (level * (log.context.n + t))  # by a click of the context
-    passed = by_context[:, pairs.context] * pairs.exposure
-    of_pairs = (weight - passed) * (share * m / np.sqrt(a))
-    of_levels = by_log_level * (np.sqrt(t) / (log.context.n + t) / level)
-    by_log_mean = (weight * pairs.rate - passed * m)[:width] * share
+    """The gradient on the rungs of pairs and contexts, whose strength a / m knows the level L."""
+    fit, pairs, log, batch = columns.fit, state.pairs, state.log, columns.view.batch
+    level, logged, own = log.rates.level, len(log.item.n), sample.part.pairs
+    count, t = len(level), fit.parameters.t
+    jacobian = sample.pairs.score_jacobian(fit.parameters)
+    of_coefficients = -(jacobian @ fit.solution.inverse.T).T
+    found = _on_pairs(state, fit, weights.base, slice(None))
+    shared = _on_pairs(state, fit, of_coefficients, own)
+    other = np.ones(len(pairs.rate), dtype=np.bool_)
+    other[own] = False
+    by_level = np.concatenate([found.by_log_level, shared.by_log_level])
+    unexplained = [
+        ModelError(pairs.context[own], np.concatenate([found.error[:, own], shared.error])),
+        ModelError(pairs.context[other], found.error[:, other]),
+        ModelError(np.arange(count), by_level * (np.sqrt(t) / (log.context.n + t) / level)),
+    ]
+    m = pairs.expected * level[pairs.context]
+    by_log_mean = (weights.base * pairs.rate - found.passed * m) * pairs.prior_share
     if columns.by_context:
         by_beta = [group_sums(pairs.context, by_log_mean * x, count) for x in pairs.features.T]
     else:
         by_beta = [*(by_log_mean @ pairs.features).T[:, :, None]]
-    by_click = by_context[:, columns.view.batch.pair_context] * log.rates.prior_share
-    by_click += weight[:, :logged] / (log.item.n + a / log.rates.m)
-    unexplained = [ModelError(pairs.context, of_pairs), ModelError(np.arange(count), of_levels)]
-    return _PairGradient(by_click, np.stack(by_beta), unexplained)
+    own_weight = 1 / (log.item.n + fit.parameters.a / log.rates.m)
+    by_click = found.by_context[:, batch.pair_context] * log.rates.prior_share
+    by_click += weights.base[:, :logged] * own_weight
+    by_shared = shared.by_context[:, batch.pair_context[own]] * log.rates.prior_share[own]
+    by_shared += of_coefficients * own_weight[own]
+    return _PairGradient(by_click, by_shared, np.stack(by_beta), unexplained)
 
 
 def _slope(columns: _Columns, pairs: _PairGradient, gradient: ChainGradient) -> Floats:
@@ -474,49 +537,76 @@ def _residuals(columns: _Columns) -> Floats:
     return residual
 
 
-def _influence(
-    columns: _Columns,
-    state: RungState,
-    earned: _Earnings,
-    pairs: Pairs,
-    taken: Bools,
-    by_click: Floats,
-    residual: Floats,
-) -> Floats:
-    """Shape (E + N, R): ψ + V of records.
+def _leveraged(columns: _Columns, sample: _FittedSample, residual: Floats) -> Floats:
+    """Shape (R, K): residuals over 1 − h to the power of ½, where the fit knows the day's share.
 
     A day's clicks on a pair in part decide what is expected of them: with the share h of the
     pair's exposure on that day, 1 / √(1 − h) undoes it.
+    """
+    fit, pairs = columns.fit, sample.pairs
+    if not fit.log.spec.dated:
+        return residual
+    days, r = pairs.days, pairs.rates(fit.parameters)
+    whole = r.exposure + fit.parameters.a / r.m
+    leverage = pairs.day_exposure(fit.parameters) / whole[days.pair]
+    factor = np.append(leverage_factor(leverage)[days.pair_day], 1.0)[days.cell]
+    if len(sample.part.rows) == len(residual):
+        return np.asarray(residual * factor)
+    leveraged = residual.copy()
+    leveraged[sample.part.rows] *= factor
+    return leveraged
+
+
+def _influence(columns: _Columns, earned: _Earnings, by_click: Floats, residual: Floats) -> Floats:
+    """Shape (E, R): ψ + V of records.
 
     Args:
         columns: E of them.
-        state: the rates.
         earned: by which columns differ from production.
-        pairs: those of the contexts that the fit has taken.
-        taken: Shape (X,): these contexts.
-        by_click: Shape (E + N, G): how far a click in a cell moves columns.
+        by_click: Shape (E, G): how far a click in a cell moves columns.
         residual: Shape (R, K): c − r of the slots of a record.
     """
-    batch, fit, width, of = columns.view.batch, columns.fit, len(columns.known), pairs.of
-    rows, unit = np.flatnonzero(taken[batch.row_context]), fit.log.spec.unit
-    turn = np.append(of.turn, len(of.pair))[of.cell]  # (rows, K)
-    if fit.log.spec.dated:
-        r = pairs.rates(fit.parameters)
-        whole = r.exposure + fit.parameters.a / r.m
-        leverage = pairs.turn_e(fit.parameters) / whole[of.pair]
-        residual = residual.copy()
-        residual[rows] *= np.append(leverage_factor(leverage), 1.0)[turn]
-    cell = columns.cells.finest[batch.row_list]
-    psi = by_row(residual, cell, by_click.T)
-    psi[:width] += ratio(earned.difference, batch.context_n)[:, batch.row_context]
-    left = residual[rows]
-    if fit.log.finer:
-        left = left * np.append(state.log.positions.passed(), 0.0)[cell[rows]]
-    score = np.concatenate([pairs.scores(left, turn), left.T[1:]])
-    psi[width:, rows] += fit.solution.inverse @ score
-    psi[:width] *= unit
-    psi[:width] += columns.credit * columns.known[:, batch.row_context]
+    batch, unit = columns.view.batch, columns.fit.log.spec.unit
+    psi = by_row(residual, columns.cells.finest[batch.row_list], by_click.T)
+    psi += ratio(earned.difference, batch.context_n)[:, batch.row_context]
+    psi *= unit
+    psi += columns.credit * columns.known[:, batch.row_context]
     return psi
+
+
+def _coefficient_influence(
+    columns: _Columns,
+    state: RungState,
+    sample: _FittedSample,
+    residual: Floats,
+    by_cell: Floats,
+    on_pairs: _PairGradient,
+) -> CoefficientInfluence:
+    """ψ of records on β and log p: by their own score, and by the rates in those of others.
+
+    Args:
+        columns: of the batch.
+        state: the rates.
+        sample: the contexts that the fit has learnt from.
+        residual: Shape (R, K): c − r of the slots of a record.
+        by_cell: Shape (N, G): how far a click in a cell moves coefficients, if finer rungs have
+            rates of their own.
+        on_pairs: the same of pairs, if not.
+    """
+    fit, (part, pairs), days = columns.fit, sample, sample.pairs.days
+    own, shown = residual[part.rows], columns.view.batch.row_list[part.rows]
+    if fit.log.finer:
+        cell = columns.cells.finest[shown]
+        psi = by_row(own, cell, by_cell.T)
+        own = own * np.append(state.log.positions.passed(), 0.0)[cell]
+    else:
+        lists = part.batch.lists[part.batch.row_list]
+        psi = by_row(
+            own, np.where(lists == EMPTY, part.batch.pair_count, lists), on_pairs.of_coefficients.T
+        )
+    pair_day = np.append(days.pair_day, len(days.pair))[days.cell]
+    score = np.concatenate([pairs.row_scores(own, pair_day), own.T[1:]])
+    return CoefficientInfluence(part.rows, psi + fit.solution.inverse @ score)
 
 
 def _own_clicks(columns: _Columns, by_click: Floats, residual: Floats) -> Floats:

@@ -13,7 +13,6 @@ its own. Everything that uses a ladder goes through these functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ def own_weight(n: Floats, s: Floats | float) -> Floats:
 
 
 def leverage_factor(own: Floats) -> Floats:
-    """1 / √(1 − h), which undoes that a day with the share h of a cell has made itself expected."""
+    """1 / √(1 − h), the leverage correction of a day with the share h of a cell."""
     return np.asarray(1 / np.sqrt(1 - np.minimum(own, LEVERAGE_BOUND)))
 
 
@@ -66,7 +65,7 @@ GAIN = 4.0
 _GRID: Floats = np.linspace(-2.0, 7.0, 28)
 
 
-def least(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float]]:
+def minimum_on_grid(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float]]:
     """The number below `size` with the least loss, of a loss with one valley; and all that it saw.
 
     Every fourth is tried first, then those around the best.
@@ -79,9 +78,9 @@ def least(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float
     return min(seen, key=lambda j: seen[j]), seen
 
 
-def best_strength(loss: Any) -> float:  # noqa: ANN401 - a function of the logarithm
+def best_strength(loss: Callable[[float], float]) -> float:
     """The number whose logarithm has the least loss, between the points of a grid."""
-    at, seen = least(lambda j: loss(_GRID[j]), len(_GRID))
+    at, seen = minimum_on_grid(lambda j: loss(_GRID[j]), len(_GRID))
     j = min(max(at, 1), len(_GRID) - 2)
     left, mid, right = (seen[i] if i in seen else loss(_GRID[i]) for i in (j - 1, j, j + 1))
     bend = left - 2 * mid + right
@@ -89,14 +88,14 @@ def best_strength(loss: Any) -> float:  # noqa: ANN401 - a function of the logar
     return float(np.exp(_GRID[j] + shift * (_GRID[1] - _GRID[0])))
 
 
-def loss_of(c: Floats, mean: Floats) -> float:
+def poisson_loss(c: Floats, mean: Floats) -> float:
     """Σ μ − c log μ, which is least for the right mean μ of clicks c."""
     hit = c > 0
     return float(mean.sum() - (c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum())
 
 
-def of_counts(c: Floats, mean: Floats) -> Any:  # noqa: ANN401 - a function of the logarithm
-    """The loss of a strength by the negative binomial distribution of counts with these means."""
+def negative_binomial_loss(c: Floats, mean: Floats) -> Callable[[float], float]:
+    """The loss of log strength, by the negative binomial distribution of counts of these means."""
     from scipy.special import gammaln  # noqa: PLC0415 - slow to import
 
     c, mean = c[mean > 0], mean[mean > 0]

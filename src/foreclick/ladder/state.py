@@ -21,9 +21,15 @@ from foreclick.batches import Batch, Bools, Floats, Ints, padded, ratio
 from foreclick.estimation.columns import View
 from foreclick.ladder.behaviour import readers
 from foreclick.ladder.candidates import candidate_features, used_features
-from foreclick.ladder.features import Words, below, expected_rates, powers, production_words
+from foreclick.ladder.features import (
+    CandidateFeatures,
+    expected_rates,
+    powers,
+    production_features,
+)
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import LadderChain, ladder_chain
+from foreclick.ladder.overlap import unlogged_ranks
 from foreclick.ladder.rungs import SlotChain, Slots, log_cells, slot_cells, slot_chain
 
 
@@ -73,10 +79,10 @@ def rung_state(view: View, fit: CandidateFit) -> RungState:
     """The rates of the log's cells and of all pairs."""
     batch, count = view.batch, view.batch.pair_count
     every = candidate_features(view)
-    own = production_words(batch)
+    own = production_features(batch)
     own = np.concatenate([own, np.zeros((every.shape[1] - count, 2))])
     used = used_features(view, every, fit.distinct, fit.earlier)
-    x = Words.of(used).columns(powers(own))
+    x = CandidateFeatures.of(used).columns(powers(own))
     expected = expected_rates(x, fit.parameters.beta)
     log = ladder_chain(batch, fit.log, fit.parameters, expected[:count].copy())
     shown_before = np.zeros(len(own) - count, dtype=np.bool_)
@@ -162,16 +168,16 @@ def _unlogged_by(
         shown_before: Shape (N,): in earlier records.
     """
     overlap, steep = fit.overlaps[candidate], max(float(fit.parameters.beta[2]), 0.0)
-    place = below(mass, depth, overlap)
+    place = unlogged_ranks(mass, depth, overlap)
     gap = np.where(shown_before, 0.0, place.gap)
     deep = expected * np.exp(-steep * gap)
     # Of all that the candidate has at this rank, production shows some, and the rest is deep.
     x = np.column_stack([np.ones(len(features)), features])
     of_rank = expected_rates(x, fit.candidate_only[candidate].coefficients)
     of_rank = np.maximum(place.reach * of_rank + (1 - place.reach) * deep, deep)
-    beyond = np.where(shown_before, 0.0, place.outside(overlap.outside))
-    most = place.outside(max(overlap.outside, overlap.most))
-    good = of_rank if overlap.outside else UNREACHABLE_FACTOR * of_rank
+    beyond = np.where(shown_before, 0.0, place.unreachable(overlap.unreachable))
+    most = place.unreachable(max(overlap.unreachable, overlap.most_unreachable))
+    good = of_rank if overlap.unreachable else UNREACHABLE_FACTOR * of_rank
     out = beyond * of_rank
     return np.stack([steep * gap, out, out + (1 - beyond) * deep, deep + most * (good - deep)])
 

@@ -1,25 +1,78 @@
-"""What stands above the rates of items: do lists and positions differ?
+"""Strengths: how far rates of items, contexts, positions and lists lean on coarser ones.
 
-Rungs that know a position are worth having where they predict clicks of a day better than coarser
-rungs do, all from the days before; in a log without days, clicks of a record from all others of its
-cell. A strength is judged by Σ c log μ − μ, from the coarsest rung to the finest; a rung that does
-not predict better by `GAIN` has no rate of its own.
+A strength is judged by Σ c log μ − μ of clicks c whose mean μ the days before foretell; in a log
+without days, all other records of the cell. Of the finer rungs, from "position" up to "list", one
+that does not predict better than coarser rungs do, by `GAIN`, has no rates of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
 from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.ladder.coefficients import Pairs, RateParameters
-from foreclick.ladder.features import Seen
-from foreclick.ladder.shrinkage import GAIN, least, loss_of
+from foreclick.ladder.features import running_sums
+from foreclick.ladder.pairs import Pairs
+from foreclick.ladder.rates import RateParameters
+from foreclick.ladder.shrinkage import (
+    GAIN,
+    best_strength,
+    minimum_on_grid,
+    negative_binomial_loss,
+    poisson_loss,
+)
 
 STRENGTHS: Floats = np.exp(np.linspace(0.0, 11.0, 23))
+
+
+def item_strengths(parts: Sequence[Pairs], at: RateParameters) -> RateParameters:
+    """The parameters with the strengths a and t that predict the clicks of a day best.
+
+    By Σ c log μ − μ, which is largest for the right mean, however clicks vary around it; a on the
+    later half of the days, when features have become what they are. Without days, by the negative
+    binomial distribution of clicks, scaled to vary as clicks of 0 and 1 do.
+    """
+    of_pairs, of_contexts, binary = [], [], np.zeros(2)
+    for part in parts:
+        days, r, batch = part.days, part.rates(at), part.batch
+        e, m, c = part.day_exposure(at), part.day_expected(at), part.day_clicks
+        binary += r.alpha**2 @ np.asarray(part.exposed[0] @ at.p**2), r.alpha @ r.exposure
+        late = days.day >= days.days // 2 if days.dated else np.ones(len(e), dtype=np.bool_)
+        of_pairs.append(np.stack([c, e, days.up_to(c), days.up_to(e), m])[:, late])
+        share, context = r.prior_share[days.pair], batch.pair_context[days.pair].astype(np.int64)
+        # Pair-days of a context are in the order of pairs: bring those of a day together.
+        context_days, number = numbered(
+            context * days.days + days.day, batch.context_count * days.days
+        )
+        each = [sums(number, values, len(context_days)) for values in (share * c, share * e * m)]
+        owner = value_of_each(number, context)
+        of_contexts.append(np.stack([*each, *(running_sums(owner, one) for one in each)]))
+    c, e, c_all, e_all, m = np.concatenate(of_pairs, axis=1)
+    clicks, mean, clicks_all, mean_all = np.concatenate(of_contexts, axis=1)
+    if not any(part.days.dated for part in parts):
+        scale = max(1 - binary[0] / binary[1], 0.01) if binary[1] > 0 else 1.0
+        return replace(
+            at,
+            a=best_strength(negative_binomial_loss(c / scale, e * m / scale)),
+            t=best_strength(negative_binomial_loss(clicks, mean)),
+        )
+
+    def of_pair(log_a: float) -> float:
+        a = np.exp(log_a)
+        return poisson_loss(c, e * (c_all - c + a) / (e_all - e + a / m))
+
+    def of_context(log_t: float) -> float:
+        t = np.exp(log_t)
+        return poisson_loss(clicks, mean * (clicks_all - clicks + t) / (mean_all - mean + t))
+
+    return replace(at, a=best_strength(of_pair), t=best_strength(of_context))
+
+
+# --- finer rungs ----------------------------------------------------------------------------------
 
 
 class RowSlots(NamedTuple):
@@ -27,7 +80,7 @@ class RowSlots(NamedTuple):
 
     Attributes:
         row, position: Shape (S,).
-        cell: Shape (S,): (pair, day, position), by `Seen`.
+        cell: Shape (S,): (pair, day, position), by `PairDays`.
         finer: shape (S,) each: the prefix and the list of each slot, if lists are told apart.
         n, c: Shape (S,): records and their clicks.
     """
@@ -42,22 +95,19 @@ class RowSlots(NamedTuple):
 
 def row_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> RowSlots:
     """The slots of all rows; `prefix`, shape (L · K,), numbers the beginnings of lists."""
-    of, batch = part.of, part.of.batch
+    days, batch = part.days, part.batch
     k = batch.depth
-    row, position = np.nonzero(of.cell < len(of.turn))
+    row, position = np.nonzero(days.cell < len(days.pair_day))
     n, clicks = batch.n[row], batch.reward_table(reward)[row, position] / unit
     finer: list[Ints] = []
     if prefix is not None:
         listed = batch.row_list[row].astype(np.int64) * k + position
         finer = [prefix[listed].astype(np.int64), listed]
-    return RowSlots(row, position, of.cell[row, position], finer, n, n * clicks)
-
-
-# --- strengths ------------------------------------------------------------------------------------
+    return RowSlots(row, position, days.cell[row, position], finer, n, n * clicks)
 
 
 class _Entries(NamedTuple):
-    """Cells of a rung on each day: what they earn, what they earned before, and where they lead.
+    """Cells of a rung on each day: what they earn, what they earned before, and coarser cells.
 
     Attributes:
         one: what a record adds to n; None in a log with days. Without days, what was earned before
@@ -68,14 +118,14 @@ class _Entries(NamedTuple):
     n: Floats
     c_before: Floats
     n_before: Floats
-    below: Ints
+    coarser: Ints
     one: Floats | None = None
 
 
-def upper_strengths(
+def finer_strengths(
     parts: Sequence[Pairs],
     slots: Sequence[RowSlots],
-    theta: RateParameters,
+    at: RateParameters,
     reading: Sequence[Floats | None],
 ) -> tuple[float, ...]:
     """Strengths of the rungs that know a position, finest first; infinite for no rate of its own.
@@ -83,36 +133,41 @@ def upper_strengths(
     Args:
         parts: the pairs of each batch.
         slots: their slots.
-        theta: the prior.
+        at: β, p, and the strengths of items and contexts.
         reading: Shape (L, K) by batch: the readers of each slot; None: all.
     """
     expected, chains = [], []
     for part, row_slots_, read in zip(parts, slots, reading, strict=True):
-        expected.append(_item_rates(part, theta))
-        chains.append(_chain(part, row_slots_, theta, read))
+        expected.append(_item_rates(part, at))
+        chains.append(_chain(part, row_slots_, at, read))
     fitted: list[float] = []
     for j in range(len(chains[0])):
         entries = [chain[j] for chain in chains]
-        below = [x[at.below] * e for x, (at, e) in zip(expected, entries, strict=True)]
-        best, losses = least(lambda j: _loss(entries, below, STRENGTHS[j]), len(STRENGTHS))  # noqa: B023
-        gain = _loss(entries, below, np.inf) - losses[best]
+        coarser = [x[own.coarser] * e for x, (own, e) in zip(expected, entries, strict=True)]
+        best, losses = minimum_on_grid(
+            lambda j: _loss(entries, coarser, STRENGTHS[j]),  # noqa: B023
+            len(STRENGTHS),
+        )
+        gain = _loss(entries, coarser, np.inf) - losses[best]
         s = float(STRENGTHS[best]) if gain > GAIN else np.inf
         fitted.append(s)
-        expected = [_rate(at, x, s) for (at, _), x in zip(entries, below, strict=True)]
+        expected = [_rate(own, x, s) for (own, _), x in zip(entries, coarser, strict=True)]
     return tuple(fitted[::-1])
 
 
-def _loss(entries: Sequence[tuple[_Entries, Floats]], below: Sequence[Floats], s: float) -> float:
+def _loss(entries: Sequence[tuple[_Entries, Floats]], coarser: Sequence[Floats], s: float) -> float:
     """Σ μ − c log μ of a rung of strength s."""
     total = 0.0
-    for (at, _), x in zip(entries, below, strict=True):
+    for (at, _), x in zip(entries, coarser, strict=True):
         if at.one is None:
-            total += loss_of(at.c, at.n * _rate(at, x, s))
+            total += poisson_loss(at.c, at.n * _rate(at, x, s))
             continue
         # Each record from the others: those that were clicked, and those that were not.
-        left = at.n - at.one
-        some = _rate(at._replace(c_before=np.maximum(at.c - 1, 0.0), n_before=left), x, s) * at.one
-        none = _rate(at._replace(c_before=at.c, n_before=left), x, s)
+        others = at.n - at.one
+        some = (
+            _rate(at._replace(c_before=np.maximum(at.c - 1, 0.0), n_before=others), x, s) * at.one
+        )
+        none = _rate(at._replace(c_before=at.c, n_before=others), x, s)
         total += float(at.c @ (some - np.log(np.maximum(some, 1e-300))))
         total += float(np.maximum(at.n - at.c * at.one, 0.0) @ none)
     return total
@@ -125,135 +180,59 @@ def _rate(at: _Entries, x: Floats, s: float) -> Floats:
     return np.asarray((at.c_before + s * x) / (at.n_before + s))
 
 
-def _item_rates(part: Pairs, theta: RateParameters) -> Floats:
-    """Shape (turns,): the rate of a pair, of the days before; of all records if there are none."""
-    of = part.of
-    if not of.dated:
-        return part.rates(theta).alpha[of.pair]
-    e, m = part.turn_e(theta), part.turn_m(theta)
-    c_before, e_before = of.so_far(part.turn_c) - part.turn_c, of.so_far(e) - e
-    return np.asarray((c_before + theta.a) / (e_before + theta.a / m))
+def _item_rates(part: Pairs, at: RateParameters) -> Floats:
+    """Shape (R,): the rate of a pair by the days before; by all records if there are none."""
+    days, c = part.days, part.day_clicks
+    if not days.dated:
+        return part.rates(at).alpha[days.pair]
+    e, m = part.day_exposure(at), part.day_expected(at)
+    c_before, e_before = days.up_to(c) - c, days.up_to(e) - e
+    return np.asarray((c_before + at.a) / (e_before + at.a / m))
 
 
 def _chain(
-    part: Pairs, at: RowSlots, theta: RateParameters, reading: Floats | None
+    part: Pairs, slots: RowSlots, at: RateParameters, reading: Floats | None
 ) -> list[tuple[_Entries, Floats]]:
     """The rungs from "position" up: entries, and how much a record of each is examined."""
-    of, batch = part.of, part.of.batch
-    examined = theta.p[of.position]
-    own = of.pair[of.turn] * np.int64(batch.depth) + of.position
-    each = part.d * examined
-    one = None if of.dated else each / np.maximum(part.cell_n, 1e-300)
-    entries = _entries(own, of.day[of.turn], of.days, part.c, each, of.turn, one)
-    rungs = [(entries, np.ones(len(of.turn)))]
-    day, below = of.day[of.turn][at.cell], at.cell
-    exposed = _exposed(part, at, theta, reading)
-    for number, cell in enumerate(at.finer):
-        keys, entry = numbered(cell * of.days + day, (int(cell.max(initial=0)) + 1) * of.days)
-        c, n = sums(entry, at.c, len(keys)), sums(entry, at.n, len(keys))
-        lower = value_of_each(entry, below, len(keys))
+    days, batch = part.days, part.batch
+    own = days.pair[days.pair_day] * np.int64(batch.depth) + days.position
+    each = part.d * at.p[days.position]
+    one = None if days.dated else each / np.maximum(part.cell_n, 1e-300)
+    day, count = days.day[days.pair_day], days.days
+    rungs = [
+        (_entries(own, day, count, part.c, each, days.pair_day, one), np.ones(len(day))),
+    ]
+    day, coarser = day[slots.cell], slots.cell
+    exposed = _exposed(part, slots, at, reading)
+    for number, cell in enumerate(slots.finer):
+        keys, entry = numbered(cell * count + day, (int(cell.max(initial=0)) + 1) * count)
+        c, n = sums(entry, slots.c, len(keys)), sums(entry, slots.n, len(keys))
+        lower = value_of_each(entry, coarser, len(keys))
         each = value_of_each(entry, exposed, len(keys)) if number == 0 else np.ones(len(keys))
-        one = None if of.dated else np.ones(len(keys))
-        entries = _entries(keys // of.days, keys % of.days, of.days, c, n, lower, one)
-        rungs.append((entries, each))
-        below = entry
+        one = None if days.dated else np.ones(len(keys))
+        rungs.append((_entries(keys // count, keys % count, count, c, n, lower, one), each))
+        coarser = entry
     return rungs
 
 
-def _exposed(part: Pairs, at: RowSlots, theta: RateParameters, reading: Floats | None) -> Floats:
+def _exposed(part: Pairs, slots: RowSlots, at: RateParameters, reading: Floats | None) -> Floats:
     """Shape (S,): how much a record of each slot is examined."""
-    examined = theta.p[at.position]
+    examined = at.p[slots.position]
     if reading is None:
         return examined
-    return np.asarray(examined * reading[part.of.batch.row_list[at.row], at.position])
+    return np.asarray(examined * reading[part.batch.row_list[slots.row], slots.position])
 
 
 def _entries(
-    cell: Ints, day: Ints, days: int, c: Floats, n: Floats, below: Ints, one: Floats | None
+    cell: Ints, day: Ints, days: int, c: Floats, n: Floats, coarser: Ints, one: Floats | None
 ) -> _Entries:
     if one is not None:
-        return _Entries(c, n, c, n, below, one)
+        return _Entries(c, n, c, n, coarser, one)
     key = cell * np.int64(days) + day
     order = np.argsort(key, kind="stable")
     before = []
     for values in (c, n):
         run = np.empty(len(order))
-        run[order] = Seen.until(cell[order], values[order]) - values[order]
+        run[order] = running_sums(cell[order], values[order]) - values[order]
         before.append(np.maximum(run, 0.0))
-    return _Entries(c, n, before[0], before[1], below)
-
-
-# --- production that learns from its clicks -------------------------------------------------------
-
-
-def _surprise(values: Floats) -> float:
-    """How many standard errors the sum of independent values, (N,), is above 0."""
-    return float(values.sum() / np.sqrt((values**2).sum() + 1e-300))
-
-
-def reacts(parts: Sequence[Pairs], theta: RateParameters) -> float:
-    """By how many standard errors production moves an item up after a lucky day.
-
-    Less the same with time reversed: that rank and clicks both know the rate cancels.
-    """
-    total = []
-    for part in parts:
-        of, batch = part.of, part.of.batch
-        due = part.turn_e(theta) * part.rates(theta).alpha[of.pair]
-        luck = (part.turn_c - due) / np.sqrt(due + 0.05)
-        height = of.height / of.n
-        later = np.flatnonzero(np.diff(of.pair, prepend=-1) == 0)
-        move = (height[later] - height[later - 1]) * (luck[later - 1] + luck[later])
-        context = batch.pair_context[of.pair[later]]
-        total.append(sums(context, move, batch.context_count))
-    return _surprise(np.concatenate(total))
-
-
-# --- candidates that have seen the clicks ---------------------------------------------------------
-
-
-def leaks(parts: Sequence[Pairs], words: Sequence[Floats], theta: RateParameters) -> Floats:
-    """Shape (C,): by how many standard errors candidates predict early clicks better than later.
-
-    Of each pair, clicks before a day are held against those after it, as its exposure would share
-    them out. If the candidate was trained on the early ones, it places high what was lucky then.
-    The larger of two days.
-
-    Args:
-        parts: the pairs of each batch.
-        words: Shape (C, P, 2) by batch: the candidates'.
-        theta: the prior.
-    """
-    return np.maximum(*(_leaks(parts, words, theta, share) for share in (0.5, 0.75)))
-
-
-def _leaks(
-    parts: Sequence[Pairs], words: Sequence[Floats], theta: RateParameters, share: float
-) -> Floats:
-    columns, over, weights, before = [], [], [], 0
-    contexts: list[Ints] = []
-    for part, word in zip(parts, words, strict=True):
-        of, batch = part.of, part.of.batch
-        e = part.turn_e(theta)
-        early = of.day < of.days * share
-        c0, e0, c1, e1 = (
-            of.by_pair(np.where(when, value, 0.0))
-            for when in (early, ~early)
-            for value in (part.turn_c, e)
-        )
-        some = np.flatnonzero((e0 > 0) & (e1 > 0))
-        both = (e0 + e1)[some]
-        over.append(((c0 * e1 - c1 * e0)[some]) / both)
-        weights.append((e0 * e1)[some] / both * part.rates(theta).alpha[some])
-        columns.append(np.column_stack([of.whole[some, 1:], word[:, some, 1].T]))
-        contexts.append(batch.pair_context[some] + before)
-        before += batch.context_count
-    x, d, w = (np.concatenate(each) for each in (columns, over, weights))
-    context = np.concatenate(contexts)
-    total = np.maximum(sums(context, w, before), 1e-300)
-    x = x - np.column_stack([(sums(context, w * one, before) / total)[context] for one in x.T])
-    root = np.sqrt(w)[:, None]
-    # What the candidates say that production does not.
-    slope = np.linalg.lstsq(root * x[:, :3], root * x[:, 3:], rcond=None)[0]
-    own = x[:, 3:] - x[:, :3] @ slope
-    return np.array([_surprise(sums(context, each * d, before)) for each in own.T])
+    return _Entries(c, n, before[0], before[1], coarser)

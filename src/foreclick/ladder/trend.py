@@ -16,6 +16,8 @@ import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Batches, Floats, ratio, sums
 from foreclick.inference import excess
+from foreclick.kept import kept
+from foreclick.ladder.sample import fit_log
 
 ITEMS_CHANGE = "Click rates of items change"
 """How a note on trends of items begins."""
@@ -70,19 +72,22 @@ class Drift(NamedTuple):
 
 
 def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:
-    """How the click rates of a log change from period to period.
+    """How click rates change from period to period, by the contexts that a ladder is fitted to.
 
     Args:
         batches: the log.
         reward: what is counted as clicks.
         examined: Shape (K,): p_1, p_2, ….
     """
-    key, periods = ("drift", reward, tuple(examined.tolist())), batches.codebook.periods
-    if key in batches.cache:
-        return batches.cache[key]  # type: ignore[no-any-return]
-    drift = Drift(0.0, 0.0, 0.0)
+    return _drift_of(batches, reward, tuple(examined.tolist()))
+
+
+@kept
+def _drift_of(batches: Batches, reward: str, examined: tuple[float, ...]) -> Drift:
+    periods, drift = batches.codebook.periods, Drift(0.0, 0.0, 0.0)
     if periods is not None and periods.known >= _ENOUGH:
-        each = [_scores(batch, reward, examined, periods.known) for batch in batches]
+        some = fit_log(batches).batches
+        each = [_scores(batch, reward, np.array(examined), periods.known) for batch in some]
         score, information = (np.concatenate(column) for column in zip(*each, strict=True))
         total, square = float(information.sum()), float(information @ information)
         if total > 0:
@@ -93,7 +98,6 @@ def drift_of(batches: Batches, reward: str, examined: Floats) -> Drift:
             sure = abs(common) > _SURE * se and abs(common) * last >= _WORTH
             apart = z > _SURE and spread * last >= _WORTH
             drift = Drift(common if sure else 0.0, spread if apart else 0.0, last / 2)
-    batches.cache[key] = drift
     return drift
 
 

@@ -29,9 +29,9 @@ import pyarrow as pa
 
 from foreclick.allowances import SHARED_ERROR_WEIGHT
 from foreclick.batches import EMPTY, Bools, Floats, Ints, ratio, sums
-from foreclick.ladder.coefficients import moved_rates, rates
-from foreclick.ladder.features import expected_rates, powers, steps
+from foreclick.ladder.features import expected_rates, powers, rank_scores
 from foreclick.ladder.fitted import LadderFit
+from foreclick.ladder.rates import rate_jacobian, rates
 from foreclick.ladder.rungs import Rung, RungChain
 from foreclick.ladder.shrinkage import borrowed, own_weight
 from foreclick.logs import CONTEXT, ITEM, numbered
@@ -103,9 +103,9 @@ class LadderRates:
         pair, e = np.repeat(np.arange(pairs), depth), np.tile(p, pairs)
         chain = RungChain((Rung(s, n.ravel(), c.ravel() / unit, pair, pairs, e),))
         exposure, clicks = chain.climb()
-        words = np.stack([n.sum(axis=1), n @ steps(depth)], axis=1)
-        words = words / np.maximum(records, 1e-300)[owner][:, None]
-        x = powers(words)
+        features = np.stack([n.sum(axis=1), n @ rank_scores(depth)], axis=1)
+        features = features / np.maximum(records, 1e-300)[owner][:, None]
+        x = powers(features)
         expected = expected_rates(x, at.beta)
         r = rates(owner, len(records), clicks, exposure, expected, at)
         rate = chain.rates(r.alpha)[0].rate.reshape(n.shape)
@@ -115,7 +115,7 @@ class LadderRates:
         variance = rate * weight + lent**2 * (variance[:, None] * p * p)
         by_item = np.where(r.exposure > 0, item_own, 0.0)
         step = np.where(n > 0, weight, 0.0) + lent * p * by_item[:, None]
-        slope = moved_rates(owner, len(records), r, x, n * lent, at)
+        slope = rate_jacobian(owner, len(records), r, x, n * lent, at)
         moved, first = slope @ self.covariance, slope.shape[1] - depth + 1
         quadratic = np.repeat((moved * slope).sum(axis=1)[:, None], depth, axis=1)
         quadratic[:, 1:] += 2 * r.alpha[:, None] * moved[:, first:]

@@ -24,8 +24,11 @@ from foreclick.batches import (
     sums,
 )
 from foreclick.batches.arrays import starts_of
+from foreclick.batches.encode import Codebook
 from foreclick.engines import HASHES, hashed_here
 from foreclick.engines.base import GOLDEN, mixed
+from foreclick.kept import kept
+from foreclick.logs import Shape
 from foreclick.optimization.earned import Choices, by_fold
 from foreclick.tallies.base import FEW_PERIODS
 
@@ -120,6 +123,19 @@ class Counts:
         )
 
 
+@kept
+def _seeds(batch: Batch, shape: Shape, codebook: Codebook, kinds: pa.Schema) -> Ints:
+    """Shape (R,): a hash of all keys of each row as text, the same on every machine."""
+    columns, texts = decode(batch, shape, codebook), [pa.scalar("__fold")]
+    for name in shape.keys:
+        column = columns[name].cast(kinds.field(name).type)
+        if pa.types.is_floating(column.type):  # engines write 1.0 in ways of their own
+            column = pc.floor(pc.multiply(column, _FINEST)).cast(pa.int64())
+        texts.append(column.cast(pa.string()))
+    keys = pc.binary_join_element_wise(*texts, ":", null_handling="replace", null_replacement="")
+    return np.array([hashed_here(key) for key in keys.to_pylist()], dtype=np.uint64)
+
+
 class FoldedLog:
     """The records of a log in folds; iterated, every fold of a context is a context of its own.
 
@@ -145,21 +161,7 @@ class FoldedLog:
 
     def seeds(self, batch: Batch) -> Ints:
         """Shape (R,): a hash of all keys of each row as text, the same on every machine."""
-        shape = self.batches.shape
-
-        def make() -> Ints:
-            columns, texts = decode(batch, shape, self.codebook), [pa.scalar("__fold")]
-            for name in shape.keys:
-                column = columns[name].cast(self.batches.tally.table.kinds.field(name).type)
-                if pa.types.is_floating(column.type):  # engines write 1.0 in ways of their own
-                    column = pc.floor(pc.multiply(column, _FINEST)).cast(pa.int64())
-                texts.append(column.cast(pa.string()))
-            keys = pc.binary_join_element_wise(
-                *texts, ":", null_handling="replace", null_replacement=""
-            )
-            return np.array([hashed_here(key) for key in keys.to_pylist()], dtype=np.uint64)
-
-        return batch.cached("fold seeds", make)
+        return _seeds(batch, self.batches.shape, self.codebook, self.batches.tally.table.kinds)
 
     def portions(self) -> Iterator[tuple[Batch, Ints, int]]:
         """The log, some whole contexts after others.

@@ -231,11 +231,11 @@ def _graded(batch: Batch, fit: LadderFit, shared: Floats, confidence: float) -> 
 
     owner, none = batch.pair_context, np.zeros((0, batch.pair_count, 2))
     parameters, unit = fit.parameters, fit.spec.unit
-    part = pairs_of(batch, none, fit, parameters.p, batch.context_n > 0)
-    r, moves = part.rates(parameters), part.moves(parameters)
+    part = pairs_of(batch, fit, parameters.p).with_candidates(none)
+    r, jacobian = part.rates(parameters), part.rate_jacobian(parameters)
     variance = r.alpha / (r.exposure + parameters.a / r.m)
     variance += (r.alpha * r.prior_share) ** 2 / r.weight[owner]
-    variance += np.maximum(((moves @ shared) * moves).sum(axis=1), 0.0)
+    variance += np.maximum(((jacobian @ shared) * jacobian).sum(axis=1), 0.0)
     rate, shape, tail = r.alpha * unit, r.alpha**2 / variance, (1 - confidence) / 2
     low, high = (gammaincinv(shape, q) * rate / shape for q in (tail, 1 - tail))
     earned = batch.rewards[fit.spec.reward]

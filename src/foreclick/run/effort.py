@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foreclick.batches import FEW_RECORDS, batches_of, size_of
+from foreclick.batches import FEW_RECORDS, Batches, batches_of, size_of
 from foreclick.estimators import Estimator, Ladder
+from foreclick.kept import kept
 from foreclick.progress import announce, duration
 from foreclick.tallies import Tally
 
@@ -22,6 +23,12 @@ HUGE_CONTEXT = 20_000_000
 _READ, _ROW, _PAIR, _SUM = 0.08e-6, 0.04e-6, 0.3e-6, 0.08e-6
 _EXAMINED, _COMPARED = 25.0, 1e-3
 _SLOT_BYTES = 100
+
+
+@kept
+def _announced(_: Batches) -> set[str]:
+    """What was said of a log already."""
+    return set()
 
 
 def announce_effort(counted: Tally, estimators: Sequence[Estimator], candidates: int = 1) -> None:
@@ -66,7 +73,7 @@ def announce_effort(counted: Tally, estimators: Sequence[Estimator], candidates:
             f"{size.largest * depth * _SLOT_BYTES / 1e9:.0f} GB of memory. A finer context needs "
             "less."
         )
-    said: set[str] = batches_of(counted).cache.setdefault("announced", set())
+    said = _announced(batches_of(counted))
     for text in texts:
         if text not in said:
             said.add(text)

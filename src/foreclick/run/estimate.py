@@ -212,9 +212,10 @@ class BatchWork:
         production = np.concatenate([credit, np.ones((1, len(batch.n)))])
         influence, groups = [production], []
         for targets, fit, items in zip(q.groups, self.ladders, self.items, strict=True):
-            group, own = self._group(block, targets, fit, items, credit)
+            group, columns = self._group(block, targets, fit, items, credit)
             groups.append(group)
-            if own is not None and "record" in q.clusters:
+            own = columns.all_influence() if "record" in q.clusters else None
+            if own is not None:
                 influence.append(own)
         return LogSums(
             all=record_sums(block.parts, q, batch.n),
@@ -245,8 +246,8 @@ class BatchWork:
         fit: CandidateFit | None,
         items: ItemGradient | None,
         credit: Floats,
-    ) -> tuple[GroupSums, Floats | None]:
-        """The sums of a group, and, shape (E + N, R), the influence of rows, if it is needed."""
+    ) -> tuple[GroupSums, ColumnBatch]:
+        """The sums of a group, and its columns."""
         if fit is None:
             return self._weighted(block, targets, credit)
         view, split = block.view, self.strata.split
@@ -254,11 +255,11 @@ class BatchWork:
         columns = score_ladder(view, targets, fit, rows=rows, by_context=split, items=items)
         columns = _with_production(block, self.question, columns, targets, credit)
         found = self._group_sums(block, columns, lambda _: list_values(view, targets, fit))
-        return found, columns.influence
+        return found, columns
 
     def _weighted(
         self, block: Block, targets: list[Target], credit: Floats
-    ) -> tuple[GroupSums, Floats | None]:
+    ) -> tuple[GroupSums, ColumnBatch]:
         """The same by the paper's estimators."""
         q, view, parts = self.question, block.view, block.parts
         logging, filled = self._logging(block, targets)
@@ -286,7 +287,7 @@ class BatchWork:
             repeated=None if repeated is None else parts.over_contexts(repeated),
             least_covered=least_covered(w, view, q.top) if q.top else (),
         )
-        return found, columns.influence
+        return found, columns
 
     def _logging(
         self, block: Block, targets: list[Target]
@@ -353,7 +354,7 @@ def _with_production(
     absent = np.tile(block.produced, (len(targets), 1))[:, batch.row_context] * credit[metrics]
     earned = batch.n * absent
     if influence is not None:
-        influence = np.concatenate([influence[: len(metrics)] + absent, influence[len(metrics) :]])
+        influence = influence + absent
     if by_cluster is not None:
         ((cluster, clusters),) = clusters_of_rows(batch, question.clusters)
         by_cluster = by_cluster + group_sums(cluster, earned, clusters)
@@ -366,7 +367,7 @@ def _values(parts: BatchParts, columns: ColumnBatch) -> Floats:
     batch, value = parts.batch, columns.value
     if not parts.split or columns.influence is None:
         return parts.over_contexts(value)
-    own = batch.n * columns.influence[: len(value)]
+    own = batch.n * columns.influence
     rest = value - group_sums(batch.row_context, own, batch.context_count)
     share = batch.n / batch.context_n[batch.row_context]
     return parts.over_rows(own + share * rest[:, batch.row_context])
@@ -380,7 +381,12 @@ def _cluster_influence(
         return (columns.cluster_influence.T[None],)
     if columns.influence is None:
         return ()
-    return parts.over_kinds(clusters, columns.influence * parts.batch.n)
+    n, of = parts.batch.n, columns.of_coefficients
+    found = parts.over_kinds(clusters, columns.influence * n)
+    if of is None:
+        return found
+    more = parts.over_kinds(clusters, of.influence * n[of.rows], of.rows)
+    return tuple(np.concatenate(each, axis=-1) for each in zip(found, more, strict=True))
 
 
 def _own_clicks(
@@ -419,10 +425,12 @@ def model_errors(parts: BatchParts, columns: ColumnBatch) -> ModelErrors | None:
     coefficients = np.zeros((shared, shared))
     for context, error in columns.model_errors:
         own, last = error[:width], error[width:]
-        coefficients += last @ last.T
+        if len(last):
+            coefficients += last @ last.T
         if context is not None:  # errors of no context move coefficients alone
             own_products += parts.products(context, own, own, power=2)
-            across += parts.products(context, own, last)
+            if len(last):
+                across += parts.products(context, own, last)
     known = np.zeros_like(coefficients)
     return ModelErrors(
         parts.over_contexts(columns.sensitivity), own_products, across, coefficients, known

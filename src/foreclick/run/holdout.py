@@ -47,7 +47,7 @@ from foreclick.estimation.slots import earned_in, group_sums, row_credit
 from foreclick.estimation.sums import Adds, added
 from foreclick.estimators import Estimator
 from foreclick.ladder.click_value import ClickValue
-from foreclick.ladder.features import production_expects
+from foreclick.ladder.features import expected_by_production
 from foreclick.ladder.fit import checked, production_values
 from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.log_chain import ladder_chain
@@ -469,7 +469,7 @@ def _by_ladder(
     What contexts share, β, examination, κ, strengths and items, is that of the whole log.
     """
     batch, count, spec, parameters = cut.batch, cut.protocol.count, fit.spec, fit.parameters
-    expected = production_expects(batch, parameters.beta)
+    expected = expected_by_production(batch, parameters.beta)
     chain = ladder_chain(batch, fit, parameters, expected).whole
     slot = log_cells(batch, fit.top, spec.reward).finest
     # Entries of the top: a slot of the log in a fold, with the cell of each rung that it leads to.

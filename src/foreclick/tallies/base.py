@@ -65,8 +65,6 @@ class Tally:
         decayed: whether some periods count less than others.
         source: the name of the engine that tallied the log, if its rows came from there.
         original: the compact rows that these are a copy of, if those lie in another engine.
-        cache: what estimators have learnt of it, so that they need not look again; by its table,
-            because a tally that was altered shares it.
         kept: what only its rows decide, see `foreclick.kept`; an altered tally begins anew.
         files: the Parquet files that hold exactly these rows, each sorted, if they lie in files;
             with what tells whether each has changed since the tally was read.
@@ -82,7 +80,6 @@ class Tally:
     decayed: bool = False
     source: str | None = field(default=None, compare=False)
     original: Table | None = None
-    cache: dict[Any, Any] = field(default_factory=dict, compare=False)
     kept: KeptValues = field(default_factory=dict, compare=False, init=False)
     files: dict[str, Any] = field(default_factory=dict, compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
@@ -310,7 +307,6 @@ def added(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         shape=shape,
         source=None,
         original=None,
-        cache={},
         **together([vars(part) for part in parts]),
     )
 
@@ -431,14 +427,14 @@ def with_text(tally: Tally, names: Sequence[str]) -> Tally:
     table, say = tally.stored, tally.stored.engine.say
     for name in names:
         table = table.with_column(name, say.cast(say.column(name), "text"), pa.string())
-    return tally.with_rows(table.select(*tally.shape.stored), cache={})
+    return tally.with_rows(table.select(*tally.shape.stored))
 
 
 def part(tally: Tally, column: str, texts: Sequence[str]) -> Tally:
     """The records that have one of these texts in a column."""
     say = tally.stored.engine.say
     some = " OR ".join(f"{say.column(column)} = {say.literal(text)}" for text in texts)
-    return tally.with_rows(tally.stored.where(some), cache={})
+    return tally.with_rows(tally.stored.where(some))
 
 
 # --- files ----------------------------------------------------------------------------------------

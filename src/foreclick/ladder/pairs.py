@@ -1,0 +1,195 @@
+"""The pairs of a batch as the fit sees them: clicks and exposure by day, and the score.
+
+**Production learns from its clicks.** An item stands high because it was lucky, so the plain score
+counts luck twice. But whatever z was known before the clicks of a day, Σ z (c − e α̂) = 0 on
+average, if α̂ is what the whole log says of the pair. So β and the examination p of positions solve
+it with z the features as they stood on each day, and the position. Without days, z are the features
+of the whole log: the plain score.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from foreclick.batches import Batch, Floats, Ints, sums
+from foreclick.ladder.features import CandidateFeatures, PairDays, by_row, expected_rates
+from foreclick.ladder.rates import RateParameters, Rates, rate_jacobian, rates
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class Pairs:
+    """The clicks and the exposure of the pairs of a batch, from which coefficients are learnt.
+
+    Args:
+        days: the pairs by day.
+        reward: what is counted.
+        unit: how much of the reward counts as one click.
+        exposed: Shape (L, K): the readers of each slot, times what finer rungs pass on; None: 1.
+        passed: Shape (L, K): the share of clicks that finer rungs pass on; None: 1.
+
+    Attributes:
+        c, d: Shape (U,): clicks of each cell, and its records as far as they count.
+        clicks: Shape (P,): C; `weighted_clicks`: Shape (P, 4): Σ c times powers of production's
+            features on the day.
+        day_clicks: Shape (R,): clicks of each pair-day.
+        position_clicks: Shape (K,): clicks at each position.
+        exposed: sparse, shape (P, K), by power: Σ d times that power; `by_position`: the first of
+            them in full.
+        candidates: the features of candidates.
+    """
+
+    candidates: CandidateFeatures
+    _last: tuple[RateParameters, Rates, Floats] | None
+
+    def __init__(
+        self,
+        days: PairDays,
+        reward: str,
+        unit: float,
+        exposed: Floats | None = None,
+        passed: Floats | None = None,
+    ) -> None:
+        self.days, batch = days, days.batch
+        earned, count = batch.reward(reward), len(days.pair_day)
+        value = batch.n[earned.row] * earned.value / unit
+        line = batch.row_list[earned.row]
+        if passed is not None:
+            value = value * passed[line, earned.position]
+        self.c = sums(days.cell[earned.row, earned.position], value, count + 1)[:count]
+        self.d = self.cell_n
+        if exposed is not None:
+            self.d = self._by_cell(batch.n[:, None] * exposed[batch.row_list])
+        self.day_clicks = days.by_pair_day(self.c)
+        self.weighted_clicks = days.by_pair(self.day_clicks[:, None] * days.features)
+        self.clicks = self.weighted_clicks[:, 0].copy()
+        self.position_clicks = sums(days.position, self.c, batch.depth)
+        self.exposed = self._exposed()
+        self.by_position = np.asarray(self.exposed[0].toarray())
+
+    def with_candidates(self, features: Floats) -> Pairs:
+        """The same pairs with the features of candidates, shape (V, P, 2), beside production's."""
+        pairs = copy(self)
+        pairs.candidates = CandidateFeatures.of(features)
+        pairs._last = None  # noqa: SLF001 - of the same class
+        return pairs
+
+    @property
+    def batch(self) -> Batch:
+        """The records."""
+        return self.days.batch
+
+    def _by_cell(self, values: Floats) -> Floats:
+        """Shape (U,): sums of values of slots of rows."""
+        days, count = self.days, len(self.days.pair_day)
+        return sums(days.cell.ravel(), values.ravel(), count + 1)[:count]
+
+    @cached_property
+    def cell_n(self) -> Floats:
+        """Shape (U,): records of each cell."""
+        return self._by_cell(np.repeat(self.batch.n, self.batch.depth))
+
+    def _exposed(self) -> list[csr_array[np.float64]]:
+        from scipy import sparse  # noqa: PLC0415 - slow to import
+
+        days, (k, count) = self.days, (self.batch.depth, self.batch.pair_count)
+        slots, number = days.slots
+        first, position = np.searchsorted(slots, np.arange(count + 1) * np.int64(k)), slots % k
+        return [
+            sparse.csr_array(
+                (sums(number, self.d * power[days.pair_day], len(slots)), position, first),
+                shape=(count, k),
+            )
+            for power in days.features.T
+        ]
+
+    # --- rates ------------------------------------------------------------------------------------
+
+    def rates(self, parameters: RateParameters) -> Rates:
+        """Rates of all pairs; those of the last parameters are kept."""
+        return self._at(parameters)[0]
+
+    def exposures(self, parameters: RateParameters) -> Floats:
+        """Shape (P, 4): Σ e of each pair, times the powers of production's features."""
+        return self._at(parameters)[1]
+
+    def _at(self, parameters: RateParameters) -> tuple[Rates, Floats]:
+        if self._last is None or self._last[0] is not parameters:
+            exposures = np.column_stack([np.asarray(each @ parameters.p) for each in self.exposed])
+            by_power = self.candidates.by_power(parameters.beta)
+            expected = expected_rates(self.days.whole_log * by_power, np.ones(4))
+            where = self.batch.pair_context, self.batch.context_count
+            found = rates(*where, self.clicks, exposures[:, 0].copy(), expected, parameters)
+            self._last = parameters, found, exposures
+        return self._last[1], self._last[2]
+
+    def day_exposure(self, parameters: RateParameters) -> Floats:
+        """Shape (R,): the exposure of each pair-day."""
+        return self.days.by_pair_day(self.d * parameters.p[self.days.position])
+
+    def day_expected(self, parameters: RateParameters) -> Floats:
+        """Shape (R,): exp(β x) of each pair-day, by production's features up to the day."""
+        by_power = self.candidates.by_power(parameters.beta)[self.days.pair]
+        return expected_rates(self.days.features * by_power, np.ones(4))
+
+    # --- the score --------------------------------------------------------------------------------
+
+    def score(self, parameters: RateParameters) -> Floats:
+        """Shape (F + K − 1,): Σ z (c − e α̂), of features and of positions below the first."""
+        alpha = self.rates(parameters).alpha
+        residual = self.weighted_clicks - self.exposures(parameters) * alpha[:, None]
+        of_positions = self.position_clicks - (alpha @ self.by_position) * parameters.p
+        return np.append(self.candidates.sums(residual), of_positions[1:])
+
+    def row_scores(self, residual: Floats, pair_day: Ints) -> Floats:
+        """Shape (F, rows): Σ z residual, of slots (rows, K) of these pair-days, or of none."""
+        days = self.days
+        pair, blocks = np.append(days.pair, self.batch.pair_count)[pair_day], []
+        each = [residual * np.append(power, 0.0)[pair_day] for power in days.features.T]
+        for power, _, own in self.candidates.factors():
+            blocks.append(by_row(each[power], pair, own))
+        return np.concatenate(blocks)
+
+    def score_jacobian(self, parameters: RateParameters) -> Floats:
+        """Shape (P, F + K − 1): Σ z e, by how much the score falls with the rate of each pair."""
+        by_feature = self.candidates.columns(self.exposures(parameters))
+        return np.hstack([by_feature, self.by_position[:, 1:] * parameters.p[1:]])
+
+    def rate_jacobian(self, parameters: RateParameters) -> Floats:
+        """Shape (P, F + K − 1): the derivative of the rate of each pair by β and log p."""
+        where = self.batch.pair_context, self.batch.context_count
+        x = self.candidates.columns(self.days.whole_log)
+        return rate_jacobian(*where, self.rates(parameters), x, self.by_position, parameters)
+
+    def score_covariance(self, parameters: RateParameters) -> Floats:
+        """Shape (N, N): the covariance of the score, by contexts."""
+        days, k, batch = self.days, self.batch.depth, self.batch
+        alpha, context, count = (
+            self.rates(parameters).alpha,
+            batch.pair_context,
+            batch.context_count,
+        )
+        residual = self.weighted_clicks - self.exposures(parameters) * alpha[:, None]
+        pair = days.pair[days.pair_day]
+        of_cells = self.c - self.d * parameters.p[days.position] * alpha[pair]
+        places = sums(context[pair] * np.int64(k) + days.position, of_cells, count * k)
+        columns = self.candidates.columns(residual)
+        by_feature = np.stack([sums(context, own, count) for own in columns.T], axis=1)
+        score = np.hstack([by_feature, places.reshape(count, k)[:, 1:]])
+        return np.asarray(score.T @ score)
+
+    def jacobian(self, parameters: RateParameters) -> Floats:
+        """Shape (N, N): by how much the score falls with β and log p."""
+        f, alpha = len(parameters.beta), self.rates(parameters).alpha
+        found = self.score_jacobian(parameters).T @ self.rate_jacobian(parameters)
+        for power, columns, own in self.candidates.factors():
+            shown = np.asarray(self.exposed[power].T @ (own * alpha[:, None]))
+            expected = shown.T * parameters.p
+            found[columns, f:] += expected[:, 1:]
+        found[f:, f:] += np.diag(((alpha @ self.by_position) * parameters.p)[1:])
+        return found
