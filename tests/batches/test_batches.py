@@ -55,6 +55,29 @@ def test_a_script_needs_no_guard_to_work_in_several_processes(tmp_path: Path):
     assert (ran.stdout, ran.stderr, ran.returncode) == ("begin\n0.0\n", "", 0)
 
 
+def test_a_model_that_only_the_script_has_is_refused(tmp_path: Path):
+    script = """
+        import foreclick as fc
+        from foreclick.batches import source
+
+        def fold(slot):
+            return slot.position
+
+        source.KEPT_SLOTS = 0
+        source.Batches.__init__.__defaults__ = (1,)  # each context
+        fc.settings(workers=2)
+        log = {"context": [*"abcd"] * 20, "items": [[1, 2], [2, 1]] * 40, "clicks": [[0, 1]] * 80}
+        new = fc.Ranking({x: [2, 1] for x in "abcd"})
+        fc.evaluate(log, new, metrics="clicks@1", estimators=fc.ClickModel("fold", cell=fold))
+    """
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(script))
+    ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "it is defined in the script or notebook itself" in ran.stderr
+    assert "Define its functions (of a click model, say) in a module" in ran.stderr
+
+
 def test_arrays_are_freed_with_their_tally():
     """At once: whoever asks one log after the other need not wait for the garbage collector."""
     log = {"context": list("ab") * 20, "items": [[1, 2], [2, 1]] * 20, "clicks": [[0, 1]] * 40}

@@ -158,6 +158,27 @@ def test_a_failure_is_told_in_a_sentence_without_functions_that_would_do(engine,
     assert not re.search(r"Candidate|might need|Project|LINE \d", told)
 
 
+@pytest.mark.parametrize(
+    ("value", "column"),
+    [
+        ('s."when" - s."then"', "when"),  # as GA4's export to JSON had it
+        ('3 + max(sqrt(s."then"))', "then"),
+        ('sum(s."when") AS "total", max(s."then")', "when"),
+        ('s."when" - 1 AS "gone"', "when"),
+    ],
+)
+def test_duckdb_names_the_column_of_another_type(value, column):
+    table = engines.open_source(pa.table({"when": ["a"], "then": ["b"]}))
+    with pytest.raises(EngineError, match=rf"VARCHAR.*' \(at the column '{column}'\)\n"):
+        table.query(f"SELECT {value} FROM {table.rows} AS s").to_pyarrow()
+
+
+def test_what_is_no_column_is_not_named_as_one():
+    table = engines.open_source(pa.table({"when": ["a"]}))
+    with pytest.raises(EngineError, match=r"DECIMAL\(2,1\)\)'\n"):
+        table.query(f'SELECT s.when - 3.5 AS "gone" FROM {table.rows} AS s').to_pyarrow()
+
+
 def test_a_failure_names_the_column_that_the_engine_points_to():
     told = ["Conversion Error: no whole number: '7 EUR'", "", 'LINE 1: SELECT CAST("price" AS INT)']
     error = RuntimeError("\n".join([*told, " " * 15 + "^"]))

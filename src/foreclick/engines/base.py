@@ -345,8 +345,12 @@ class Engine:
                         f"64 bits ({brief(error)}). Write such ids as text, and count in larger "
                         "units."
                     ) from harmless(error)
-                message = f"{self.name} failed in {what}: {brief(error)}{self.remedy()}"
+                message = f"{self.name} failed in {what}: {self.told(error, sql)}{self.remedy()}"
                 raise EngineError(f"{message}{STATEMENT}{sql}") from harmless(error)
+
+    def told(self, error: Exception, sql: str) -> str:  # noqa: ARG002 - DuckDB asks again
+        """What a failure of a statement says first, with the column that it points to."""
+        return brief(error)
 
     def remedy(self) -> str:
         """What to do about a failure, where the engine's state tells; with a blank before it."""

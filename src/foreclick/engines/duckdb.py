@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foreclick.engines.base import BATCH, ArrowDataset, Engine, Table
-from foreclick.engines.files import ScratchFile, is_remote, own_scratch, scanned, scheme_of
+from foreclick.engines.files import ScratchFile, brief, is_remote, own_scratch, scanned, scheme_of
 from foreclick.engines.spelling import DUCKDB
 
 READER = b"reader"
@@ -123,6 +123,17 @@ class DuckDB(Engine):
         """
         with _LOCKS.setdefault(self.connection, RLock()):
             yield
+
+    def told(self, error: Exception, sql: str) -> str:
+        """With its place in the statement, which a relation does not tell, and EXPLAIN does."""
+        if isinstance(error, duckdb.BinderException):
+            try:
+                self.connection.execute(f"EXPLAIN {sql}")
+            except duckdb.BinderException as placed:
+                return brief(placed)
+            except duckdb.Error:  # of what stands after FROM, which is no statement
+                pass
+        return brief(error)
 
     def release(self) -> None:
         """Put what it keeps in memory on disk, if it has a limit that we gave it."""

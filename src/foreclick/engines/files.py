@@ -47,7 +47,8 @@ _SAID = 3  # lines of an engine's message that are shown
 _ASIDE = re.compile(r"[\s'+(]|Candidate|LINE \d|HINT")  # begin what is for people who write SQL
 _CASTS = ". You might need to add explicit type casts."
 _POINTED = re.compile(r"\n(?P<number>LINE \d+: )(?P<line>.*)\n(?P<blanks> *)\^")
-_QUOTED = re.compile(r'"(\w+)"')
+_QUOTED = re.compile(r'(?:(?! AS | FROM ).)*?"(\w+)"')  # in the expression that is pointed to
+_OPERAND = re.compile(r'"(\w+)"\)* ?$')  # before the operator that is pointed to
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -244,7 +245,8 @@ def brief(error: Exception) -> str:
     said = " ".join(line.strip() for line in (first, *plain)).removesuffix(_CASTS)
     if pointed := _POINTED.search(text):
         line, blanks = pointed["line"], len(pointed["blanks"]) - len(pointed["number"])
-        named = _QUOTED.search(line, max(blanks, 0))
+        before, after = line[: max(blanks, 0)], line[max(blanks, 0) :]
+        named = _OPERAND.search(before) or _QUOTED.match(after)
         if named and named[1] not in said:
             said += f" (at the column {named[1]!r})"
     return said
