@@ -180,6 +180,15 @@ def test_a_logarithmic_scale_shows_ratios():
     assert texts == ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
 
 
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [((0.52, 0.76), ["0.6", "0.7"]), ((0.3, 0.31), ["0.3", "0.305", "0.31"])],
+)
+def test_a_logarithmic_scale_that_is_short_has_numbers_too(ends, named):
+    marks = LineChart("", ("M", "error"), ["1", "2"], [Line("ip", ends, "one")], log=True).plot()
+    assert [mark.text for mark in marks if mark.look == "start soft"] == named
+
+
 def test_what_is_beyond_the_scale_is_an_arrow():
     scale = Scale(0.0, 1.0)
     shapes = [mark.shape for mark in interval(scale, Span(0.5, -1.0, 2.0)) if mark.kind == "dot"]
