@@ -20,13 +20,13 @@ from foreclick import simulate
 from foreclick.datasets import DAYS, yandex, yandex_counts
 from foreclick.engines import DUCKDB, Table, Value, laptop
 from foreclick.engines.files import whole_file
-from foreclick.errors import BacktestError
+from foreclick.errors import BacktestError, optional
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.progress import report_step, working
 from foreclick.questions.backtest import Backtest, backtest
 from foreclick.rendering.drawing import SERIES, Line, LineChart
-from foreclick.rendering.files import Chart
+from foreclick.rendering.files import MATPLOTLIB, Chart
 from foreclick.results import Result, format_value
 from foreclick.simulate.simulation import attractions, preset, preset_dbn
 from foreclick.tallies import Tally, is_tally, local_tally, read_tally, tally
@@ -129,8 +129,9 @@ def reproduce(
         SourceError: there is no such file, or it is in another format.
     """
     folder = None if out is None else Path(out)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)  # before the work, not after
+    if folder is not None:  # before the work, not after
+        optional(*MATPLOTLIB)
+        folder.mkdir(parents=True, exist_ok=True)
     with working():
         one: dict[str, Any]
         if log is None:
