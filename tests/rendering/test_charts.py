@@ -67,6 +67,7 @@ class TestBacktest:
         assert (clips.title, dcg.title) == ("Backtest of clicks@3", "Backtest of dcg@10")
         assert isinstance(dcg, LineChart)
         assert list(dcg.places) == ["1", "100", "∞"]
+        assert dcg.head == ("clip M", "error (RMSE, logarithmic scale)")
         lines = {line.name: line for line in dcg.lines}
         assert list(lines) == ["list", "ip", "rctr", "(chance alone)"]
         assert list(lines["ip"].ys) == pytest.approx([0.3, 0.1, 0.3])
