@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,12 +12,12 @@ import foreclick as fc
 from foreclick.cli import main
 from foreclick.reproduce import (
     ALL_POSITIONS,
+    CLIPS,
     DRIFTING,
     FREQUENT,
     ILLUSTRATIVE,
     LESS_FREQUENT,
     ONE,
-    PAPER,
     _counts,
     _drift,
     _illustrative,
@@ -119,15 +120,44 @@ def test_the_command_on_the_first_sessions_of_the_papers_log(tmp_path, capsys):
     assert main(["reproduce", str(SAMPLE), "-o", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "100 most frequent queries" in printed
+    assert "block=7" not in printed  # advice that the command cannot take
     assert "Of 148 queries with 193 records on 27 days" in " ".join(printed.split())
     assert (tmp_path / "drift.png").stat().st_size > 10_000
 
 
 def test_the_papers_numbers_stand_beside_the_papers_log_alone():
     log = log_of({7: 200, 8: 120, ILLUSTRATIVE: 3552})
-    rows = {(r["experiment"], r["metric"], r["against"]): r for r in reproduce(log)}
-    assert {key: row["paper"] for key, row in rows.items() if row["paper"]} == PAPER
+    found = reproduce(log)
+    keys = ("experiment", "metric", "estimator", "clips", "against")
+    printed = {tuple(row[key] for key in keys): row["paper"] for row in found}
+    assert sum(paper is not None for paper in printed.values()) == 18
+    assert printed[ONE, "clicks@2", "structured", "≥ 40", "rctr"] == 0.1607
+    assert printed[ONE, "clicks@2", "list", "5", "list, M = ∞"] == 0.045
+    assert printed[ONE, "dcg@10", "structured", "9", "list"] == 0.7286
+    assert printed[FREQUENT, "dcg@10", "ip", "≥ 100", "list"] == 0.8196
+    assert printed[ALL_POSITIONS, "clicks@10", "ip", "≥ 100", "rctr"] is None
     assert "paper" not in reproduce(log_of({7: 200, ILLUSTRATIVE: 355})).columns
+
+
+def test_a_statement_is_the_smallest_cut_of_the_estimators_and_clips_that_it_is_of():
+    found = reproduce(log_of({7: 200, 8: 120, ILLUSTRATIVE: 90}, {ILLUSTRATIVE: [9, 2, 7, 5]}))
+    one = found.backtests[ONE]
+    rows = [row for row in found if row["experiment"] == ONE]
+    cut = {(row["metric"], row["clips"], row["against"]): row["cut"] for row in rows}
+
+    def by_hand(metric, clips, against):
+        return min(
+            1 - one.error(mine, metric, clip) / one.error(against, metric, clip)
+            for mine in ("ip", "item", "pbm")
+            for clip in clips
+        )
+
+    assert cut["clicks@3", "5", "list"] == pytest.approx(by_hand("clicks@3", [5], "list"))
+    assert cut["dcg@10", "≥ 100", "list"] == pytest.approx(
+        by_hand("dcg@10", [m for m in CLIPS if m >= 100], "list")
+    )
+    own = 1 - one.error("list", "clicks@2", 5) / one.error("list", "clicks@2", math.inf)
+    assert cut["clicks@2", "5", "list, M = ∞"] == pytest.approx(own)
 
 
 def test_a_log_is_not_simulated_too(capsys):

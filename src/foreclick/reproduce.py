@@ -1,17 +1,17 @@
 """The experiments of the paper's section 6, from a Yandex log or from a world made to resemble it.
 
-Every experiment is one backtest. The table says by how much `ip` errs less than `list` and `rctr`,
-at least, for any M ≥ 100, as the paper words its results, beside the paper's own number where the
-log is the paper's.
+Every experiment is one backtest. The table says by how much less estimators err than `list` and
+`rctr`, at least, as the paper words its results, beside the paper's own number where the log is the
+paper's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,13 @@ from foreclick import simulate
 from foreclick.datasets import DAYS, yandex, yandex_counts
 from foreclick.engines import DUCKDB, Table, Value, laptop
 from foreclick.engines.files import whole_file
-from foreclick.errors import BacktestError
+from foreclick.errors import BacktestError, optional
 from foreclick.estimators import Weighted
 from foreclick.logs import CONTEXT, PERIOD, N, read_log
 from foreclick.progress import report_step, working
 from foreclick.questions.backtest import Backtest, backtest
 from foreclick.rendering.drawing import SERIES, Line, LineChart
-from foreclick.rendering.files import Chart
+from foreclick.rendering.files import MATPLOTLIB, Chart
 from foreclick.results import Result, format_value
 from foreclick.simulate.simulation import attractions, preset, preset_dbn
 from foreclick.tallies import Tally, is_tally, local_tally, read_tally, tally
@@ -35,19 +35,12 @@ METRICS = ("clicks@2", "clicks@3", "dcg@10")
 POSITIONS = 10
 """The length of the paper's lists."""
 
-CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
+CLIPS = (1, 2, 3, 5, 7, 9, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
 ESTIMATORS: list[str | Weighted] = [
     *(Weighted(name, CLIPS) for name in ("list", "ip", "item")),
     Weighted("pbm", CLIPS, examination="1/k"),
     "rctr",
 ]
-LARGE = 100
-"""The paper states its results for any M from here on."""
-
-STRUCTURED = ("ip", "item", "pbm")
-LARGE_FOR_ONE = {"clicks@2": 40, "clicks@3": 30, "dcg@10": 100}
-"""Of the illustrative query it states those of the worst of three estimators, from these M on."""
-
 ILLUSTRATIVE, ITS_RECORDS = 11655238, 3553
 DRIFTING = 20100007
 """The queries that the paper shows."""
@@ -63,37 +56,58 @@ FREQUENT = "100 most frequent queries"
 LESS_FREQUENT = "900 less frequent queries"
 ALL_POSITIONS = "100 most frequent queries, all positions"
 
-PAPER = {
-    (ONE, "clicks@2", "list"): 0.1355,
-    (ONE, "clicks@2", "rctr"): 0.1607,
-    (ONE, "clicks@3", "list"): 0.1051,
-    (ONE, "clicks@3", "rctr"): 0.1356,
-    (ONE, "dcg@10", "list"): 0.6834,
-    (ONE, "dcg@10", "rctr"): 0.0682,
-    (FREQUENT, "clicks@2", "list"): 0.1790,
-    (FREQUENT, "clicks@2", "rctr"): 0.1318,
-    (FREQUENT, "clicks@3", "list"): 0.4624,
-    (FREQUENT, "clicks@3", "rctr"): 0.1250,
-    (FREQUENT, "dcg@10", "list"): 0.8196,
-    (FREQUENT, "dcg@10", "rctr"): 0.1065,
-}
-"""By how much `ip` errs less, at least, in print; of the illustrative query, the worst of three."""
+
+class Statement(NamedTuple):
+    """By how much less some estimators err, at least, at some M.
+
+    Attributes:
+        experiment, metric: where.
+        ours: the estimators; all of them err less.
+        clips: the smallest M, and the largest.
+        paper: what it says, by whom they are compared with; None where it gives no number. An
+            estimator is compared with itself at M = ∞.
+    """
+
+    experiment: str
+    metric: str
+    ours: tuple[str, ...]
+    clips: tuple[float, float]
+    paper: Mapping[str, float | None]
+
+
+_IP, _STRUCTURED, _LARGE = ("ip",), ("ip", "item", "pbm"), (100, math.inf)
+_NOTHING = {"list": None, "rctr": None}
+STATEMENTS = (
+    Statement(ONE, "clicks@2", _STRUCTURED, (40, math.inf), {"list": 0.1355, "rctr": 0.1607}),
+    Statement(ONE, "clicks@2", ("list",), (5, 5), {"list": 0.0450}),
+    Statement(ONE, "clicks@2", _IP, (5, 5), {"ip": 0.0174}),
+    Statement(ONE, "clicks@3", _STRUCTURED, (30, math.inf), {"list": 0.1051, "rctr": 0.1356}),
+    Statement(ONE, "clicks@3", _STRUCTURED, (5, 5), {"list": 0.5173, "rctr": 0.1959}),
+    Statement(ONE, "dcg@10", _STRUCTURED, _LARGE, {"list": 0.6834, "rctr": 0.0682}),
+    Statement(ONE, "dcg@10", _STRUCTURED, (9, 9), {"list": 0.7286, "rctr": 0.1032}),
+    Statement(FREQUENT, "clicks@2", _IP, _LARGE, {"list": 0.1790, "rctr": 0.1318}),
+    Statement(FREQUENT, "clicks@3", _IP, _LARGE, {"list": 0.4624, "rctr": 0.1250}),
+    Statement(FREQUENT, "dcg@10", _IP, _LARGE, {"list": 0.8196, "rctr": 0.1065}),
+    *(Statement(LESS_FREQUENT, metric, _IP, _LARGE, _NOTHING) for metric in METRICS),
+    Statement(ALL_POSITIONS, "clicks@10", _IP, _LARGE, _NOTHING),
+)
+"""What section 6 of the paper says in per cent, and the same of what it gives no numbers for."""
 
 
 @dataclass(frozen=True, repr=False)
 class Reproduction(Result):
-    """By how much `ip` errs less than `list` and `rctr`, and by how much it did in the paper.
+    """By how much less estimators err than `list` and `rctr`, and by how much in the paper.
 
     | column | meaning |
     |---|---|
-    | experiment, metric, against | which of the paper's comparisons |
+    | experiment, metric | of what the paper says it |
+    | estimator, clips, against | what errs less, at which M, than what |
     | contexts | how many queries it rests on |
-    | rmse, floor | the error of `ip` at M = ∞, and what the click noise alone would leave of it |
-    | cut | 1 − RMSE of ip / RMSE of the other, the smallest over M ≥ 100 |
+    | rmse, floor | its error at M = ∞, and what the click noise alone would leave of it |
+    | cut | 1 − its RMSE / RMSE of the other, the smallest over these M and estimators |
     | paper | the same in print, if the log is the paper's; None where it gives no number |
 
-    Of the illustrative query the paper words it otherwise, and so does `cut`: the smallest over ip,
-    item and pbm, from M = 40 (clicks@2), 30 (clicks@3) and 100 (dcg@10) on.
+    Where ``estimator`` is "structured", all of ip, item and pbm err less, and ``rmse`` is of ip.
 
     Attributes:
         backtests: the experiments in full, by name.
@@ -129,8 +143,9 @@ def reproduce(
         SourceError: there is no such file, or it is in another format.
     """
     folder = None if out is None else Path(out)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)  # before the work, not after
+    if folder is not None:  # before the work, not after
+        optional(*MATPLOTLIB)
+        folder.mkdir(parents=True, exist_ok=True)
     with working():
         one: dict[str, Any]
         if log is None:
@@ -159,7 +174,7 @@ def reproduce(
         tuple(rows),
         tuple(rows[0]),
         tuple(notes),
-        title="By how much ip errs less, at least, for M ≥ 100",
+        title="By how much less estimators err, at least",
         backtests=found,
         figures=figures,
     )
@@ -214,7 +229,10 @@ def _experiments(counted: Tally, one: dict[str, Any]) -> tuple[dict[str, Backtes
             failures[name] = error
     if FREQUENT not in found:  # then it is not a matter of too few queries
         raise failures[FREQUENT]
-    return found, [f"{name}: left out, because {error}" for name, error in failures.items()]
+    return found, [
+        f"{name}: left out, because {str(error).partition('. ')[0]}."
+        for name, error in failures.items()
+    ]
 
 
 def _simulated(simulation: simulate.Simulation, seed: int) -> Tally:
@@ -236,27 +254,30 @@ def _rows(name: str, result: Backtest, *, known: bool) -> list[dict[str, Any]]:
     for row in [row for row in result if row["estimator"] == "rctr"]:  # it has no M
         found |= {("rctr", row["metric"], clip): row for clip in CLIPS}
     rows = []
-    for metric in dict.fromkeys(result["metric"]):
-        ours, least = (STRUCTURED, LARGE_FOR_ONE[metric]) if name == ONE else (("ip",), LARGE)
-        best = found["ip", metric, math.inf]
-        for other in ("list", "rctr"):
-            theirs = {
-                m: found[other, metric, m]["rmse"] for m in CLIPS if (other, metric, m) in found
-            }
+    for said in (said for said in STATEMENTS if said.experiment == name):
+        least, most = said.clips
+        first = found[said.ours[0], said.metric, math.inf]
+        for other, paper in said.paper.items():
+            itself = (other,) == said.ours
             cuts = [
-                _cut(found[mine, metric, clip]["rmse"], theirs.get(clip, theirs[math.inf]))
-                for mine in ours
+                _cut(
+                    found[mine, said.metric, clip]["rmse"],
+                    found[other, said.metric, math.inf if itself else clip]["rmse"],
+                )
+                for mine in said.ours
                 for clip in CLIPS
-                if clip >= least
+                if least <= clip <= most
             ]
             rows.append(
                 {
                     "experiment": name,
-                    "metric": metric,
-                    "against": other,
-                    **{column: best[column] for column in ("contexts", "rmse", "floor")},
+                    "metric": said.metric,
+                    "estimator": said.ours[0] if len(said.ours) == 1 else "structured",
+                    "clips": f"{least}" if least == most else f"≥ {least}",
+                    "against": f"{other}, M = ∞" if itself else other,
+                    **{column: first[column] for column in ("contexts", "rmse", "floor")},
                     "cut": min(cuts),
-                    **({"paper": PAPER.get((name, metric, other))} if known else {}),
+                    **({"paper": paper} if known else {}),
                 }
             )
     return rows

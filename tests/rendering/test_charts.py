@@ -67,6 +67,7 @@ class TestBacktest:
         assert (clips.title, dcg.title) == ("Backtest of clicks@3", "Backtest of dcg@10")
         assert isinstance(dcg, LineChart)
         assert list(dcg.places) == ["1", "100", "∞"]
+        assert dcg.head == ("clip M", "error (RMSE, logarithmic scale)")
         lines = {line.name: line for line in dcg.lines}
         assert list(lines) == ["list", "ip", "rctr", "(chance alone)"]
         assert list(lines["ip"].ys) == pytest.approx([0.3, 0.1, 0.3])
@@ -178,6 +179,15 @@ def test_a_logarithmic_scale_shows_ratios():
     assert low - middle == pytest.approx(middle - high)
     texts = [mark.text for mark in marks if mark.look == "start soft"]
     assert texts == ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [((0.52, 0.76), ["0.6", "0.7"]), ((0.3, 0.31), ["0.3", "0.305", "0.31"])],
+)
+def test_a_logarithmic_scale_that_is_short_has_numbers_too(ends, named):
+    marks = LineChart("", ("M", "error"), ["1", "2"], [Line("ip", ends, "one")], log=True).plot()
+    assert [mark.text for mark in marks if mark.look == "start soft"] == named
 
 
 def test_what_is_beyond_the_scale_is_an_arrow():

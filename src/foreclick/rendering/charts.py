@@ -173,8 +173,9 @@ def errors_by_clip(metric: str, rows: Sequence[Record], clips: Sequence[float]) 
     for name, of in by_name.items():
         ys = [next(iter(of.values())) if len(of) == 1 else of.get(clip) for clip in clips]
         lines.append(Line(name, ys, looks[name]))
-    head, places = ("clip M", "error (RMSE)"), [words("clip", clip) for clip in clips]
+    places = [words("clip", clip) for clip in clips]
     steep = all(y is None or y > 0 for line in lines for y in line.ys)
+    head = ("clip M", f"error (RMSE{', logarithmic scale' if steep else ''})")
     return LineChart(f"Backtest of {metric}", head, places, lines, zero=not steep, log=steep)
 
 

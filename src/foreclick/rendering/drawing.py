@@ -138,11 +138,15 @@ class Scale:
         Examples:
             >>> Scale(-1.5, 0.0).powers()
             [0.05, 0.1, 0.2, 0.5, 1.0]
+            >>> Scale(-0.3, -0.1).powers()
+            [0.6, 0.7]
         """
         decades = range(math.floor(self.low), math.ceil(self.high) + 1)
         steps = (1, 2, 5) if self.high - self.low < _DECADES else (1,)
         round_ones = (round(step * 10.0**decade, 12) for decade in decades for step in steps)
-        return [y for y in round_ones if self.holds(math.log10(y))]
+        found = [y for y in round_ones if self.holds(math.log10(y))]
+        # Between ends that are near each other a logarithm is nearly straight.
+        return found if len(found) > 1 else Scale(10.0**self.low, 10.0**self.high).ticks()
 
 
 def tick_text(x: float, *, percent: bool) -> str:
