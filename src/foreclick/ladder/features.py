@@ -32,6 +32,37 @@ def rank_scores(depth: int) -> Floats:
 # --- what a batch shows, by pair and day ----------------------------------------------------------
 
 
+class ListDays(NamedTuple):
+    """The lists of a batch on each day, Z of them; by lists alone where days are not told apart.
+
+    Attributes:
+        list, day: Shape (Z,).
+        n: Shape (Z,): records.
+        of_row: Shape (rows,): the number of each row's.
+    """
+
+    list: Ints
+    day: Ints
+    n: Floats
+    of_row: Ints
+
+    @property
+    def size(self) -> int:
+        """Z."""
+        return len(self.n)
+
+
+@kept
+def list_days(batch: Batch, *, dated: bool) -> ListDays:
+    """The lists of a batch on each day."""
+    rows, count = batch.row_list.astype(np.int64), len(batch.lists)
+    if not dated:
+        return ListDays(np.arange(count), np.zeros(count, np.int64), batch.list_n, rows)
+    days = batch.cluster_count["period"]
+    both, of_row = numbered(rows * days + batch.clusters["period"], count * days)
+    return ListDays(both // days, both % days, sums(of_row, batch.n, len(both)), of_row)
+
+
 class PairDays:
     """The pairs of a batch on each day: R pair-days, in the order of pair and day, of U cells.
 
@@ -40,7 +71,8 @@ class PairDays:
         dated: whether periods say what came before what.
 
     Attributes:
-        cell: Shape (rows, K): the cell (pair, day, position) of every slot; U where it is empty.
+        lists: the lists by day.
+        cell: Shape (Z, K): the cell (pair, day, position) of their slots; U where they are empty.
         pair_day: Shape (U,): the pair-day of each cell; `position`: its position.
         pair, day: Shape (R,); `n`: records; `height`: the sum of their normal scores.
         features: Shape (R, 4): powers of production's features up to and with the day.
@@ -48,34 +80,32 @@ class PairDays:
     """
 
     def __init__(self, batch: Batch, *, dated: bool) -> None:
-        k, rows = batch.depth, len(batch.n)
-        self.batch, self.dated = batch, dated
+        k, own = batch.depth, list_days(batch, dated=dated)
+        self.batch, self.dated, self.lists = batch, dated, own
         days = batch.cluster_count["period"] if dated else 1
-        day = batch.clusters["period"].astype(np.int64) if dated else np.zeros(rows, np.int64)
-        lists = batch.lists[batch.row_list]
-        row, at = np.nonzero(lists != EMPTY)
-        key = (lists[row, at].astype(np.int64) * days + day[row]) * k + at
+        lists = batch.lists[own.list]
+        one, at = np.nonzero(lists != EMPTY)
+        key = (lists[one, at].astype(np.int64) * days + own.day[one]) * k + at
         cells, number = numbered(key, batch.pair_count * days * k)
-        self.cell = np.full((rows, k), len(cells))
-        self.cell[row, at] = number
+        self.cell = np.full((own.size, k), len(cells))
+        self.cell[one, at] = number
         self.position = cells % k
         pair_days, self.pair_day = numbered(cells // k, batch.pair_count * days)
         self.pair, self.day, self.days = pair_days // days, pair_days % days, days
         self.starts = np.flatnonzero(np.diff(self.pair, prepend=-1))
         self.shown = self.pair[self.starts]
-        cell_n = sums(number, batch.n[row], len(cells))
+        cell_n = sums(number, own.n[one], len(cells))
         self.n = sums(self.pair_day, cell_n, len(pair_days))
         self.height = sums(self.pair_day, cell_n * rank_scores(k)[self.position], len(pair_days))
         # Records of the context up to and with the day.
-        here, of_row = numbered(
-            batch.row_context * np.int64(days) + day, batch.context_count * days
-        )
-        until = running_sums(here // days, sums(of_row, batch.n, len(here)))
+        context = batch.list_context[own.list]
+        here, of_list = numbered(context * np.int64(days) + own.day, batch.context_count * days)
+        until = running_sums(here // days, sums(of_list, own.n, len(here)))
         asked = batch.pair_context[self.pair] * np.int64(days) + pair_days % days
         self.records = until[np.searchsorted(here, asked)]
         both = np.column_stack([self.n, self.height])
-        own = np.column_stack([self.up_to(one) for one in both.T]) / self.records[:, None]
-        self.features, self.whole_log = powers(own), powers(production_features(batch))
+        features = np.column_stack([self.up_to(one) for one in both.T]) / self.records[:, None]
+        self.features, self.whole_log = powers(features), powers(production_features(batch))
 
     @cached_property
     def first_cell(self) -> Ints:

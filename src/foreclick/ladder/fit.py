@@ -43,7 +43,7 @@ from foreclick.ladder.sample import (
     log_facts,
     sampled,
 )
-from foreclick.ladder.strengths import finer_strengths, item_strengths, row_slots
+from foreclick.ladder.strengths import finer_strengths, item_strengths, list_slots
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel
@@ -350,7 +350,7 @@ def _fit_production(log: FitLog, ladder: Ladder, reward: str) -> LadderFit:
     fit = _fit_stopping(batches, fit)
     parts = _pairs(batches, fit)
     slots = [
-        row_slots(
+        list_slots(
             part,
             reward,
             spec.unit,

@@ -90,9 +90,17 @@ def pairs_of(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0)
         p: Shape (K,): examination, by which finer rungs pass on.
         kappa_factor: κ is taken to be so many times as large.
     """
-    days = pair_days(batch, dated=log.spec.dated)
+    spec = log.spec
+    if not log.finer and log.reading.stopping is None:
+        return _plain_pairs(batch, spec.reward, spec.unit, dated=spec.dated)
     exposed = fit_exposure(batch, log, p, kappa_factor)
-    return Pairs(days, log.spec.reward, log.spec.unit, *exposed)
+    return Pairs(pair_days(batch, dated=spec.dated), spec.reward, spec.unit, *exposed)
+
+
+@kept
+def _plain_pairs(batch: Batch, reward: str, unit: float, *, dated: bool) -> Pairs:
+    """Those whose clicks and readers all count."""
+    return Pairs(pair_days(batch, dated=dated), reward, unit)
 
 
 def fitted_pairs(batch: Batch, log: LadderFit) -> Pairs:

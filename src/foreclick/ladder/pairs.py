@@ -57,14 +57,14 @@ class Pairs:
     ) -> None:
         self.days, batch = days, days.batch
         earned, count = batch.reward(reward), len(days.pair_day)
-        value = batch.n[earned.row] * earned.value / unit
-        line = batch.row_list[earned.row]
+        value, lists = batch.n[earned.row] * earned.value / unit, days.lists
         if passed is not None:
-            value = value * passed[line, earned.position]
-        self.c = sums(days.cell[earned.row, earned.position], value, count + 1)[:count]
+            value = value * passed[batch.row_list[earned.row], earned.position]
+        cell = days.cell[lists.of_row[earned.row], earned.position]
+        self.c = sums(cell, value, count + 1)[:count]
         self.d = self.cell_n
         if exposed is not None:
-            self.d = self._by_cell(batch.n[:, None] * exposed[batch.row_list])
+            self.d = self._by_cell(lists.n[:, None] * exposed[lists.list])
         self.day_clicks = days.by_pair_day(self.c)
         self.weighted_clicks = days.by_pair(self.day_clicks[:, None] * days.features)
         self.clicks = self.weighted_clicks[:, 0].copy()
@@ -85,14 +85,14 @@ class Pairs:
         return self.days.batch
 
     def _by_cell(self, values: Floats) -> Floats:
-        """Shape (U,): sums of values of slots of rows."""
+        """Shape (U,): sums of values of slots, shape (Z, K)."""
         days, count = self.days, len(self.days.pair_day)
         return sums(days.cell.ravel(), values.ravel(), count + 1)[:count]
 
     @cached_property
     def cell_n(self) -> Floats:
         """Shape (U,): records of each cell."""
-        return self._by_cell(np.repeat(self.batch.n, self.batch.depth))
+        return self._by_cell(np.repeat(self.days.lists.n, self.batch.depth))
 
     def _exposed(self) -> list[csr_array[np.float64]]:
         from scipy import sparse  # noqa: PLC0415 - slow to import
@@ -124,7 +124,9 @@ class Pairs:
             by_power = self.candidates.by_power(parameters.beta)
             expected = expected_rates(self.days.whole_log * by_power, np.ones(4))
             where = self.batch.pair_context, self.batch.context_count
-            found = rates(*where, self.clicks, exposures[:, 0].copy(), expected, parameters)
+            start = None if self._last is None else self._last[1].level
+            read = exposures[:, 0].copy()
+            found = rates(*where, self.clicks, read, expected, parameters, start)
             self._last = parameters, found, exposures
         return self._last[1], self._last[2]
 
@@ -146,14 +148,23 @@ class Pairs:
         of_positions = self.position_clicks - (alpha @ self.by_position) * parameters.p
         return np.append(self.candidates.sums(residual), of_positions[1:])
 
-    def row_scores(self, residual: Floats, pair_day: Ints) -> Floats:
-        """Shape (F, rows): Σ z residual, of slots (rows, K) of these pair-days, or of none."""
+    def list_scores(self, values: Floats) -> Floats:
+        """Shape (F + K − 1, Z): Σ z values of lists by day, of values of their slots, (Z, K)."""
         days = self.days
+        pair_day = np.append(days.pair_day, len(days.pair))[days.cell]
         pair, blocks = np.append(days.pair, self.batch.pair_count)[pair_day], []
-        each = [residual * np.append(power, 0.0)[pair_day] for power in days.features.T]
+        each = [values * np.append(power, 0.0)[pair_day] for power in days.features.T]
         for power, _, own in self.candidates.factors():
             blocks.append(by_row(each[power], pair, own))
-        return np.concatenate(blocks)
+        return np.concatenate([*blocks, values.T[1:]])
+
+    def slot_scores(self, cell: Ints, position: Ints) -> Floats:
+        """Shape (F + K − 1, Z): z of some slots, by their cells and positions, shape (Z,)."""
+        days, depth = self.days, self.batch.depth
+        pair_day = days.pair_day[cell]
+        own = CandidateFeatures(*(each[days.pair[pair_day]] for each in self.candidates))
+        of_features = own.columns(days.features[pair_day])
+        return np.concatenate([of_features.T, position == np.arange(1, depth)[:, None]])
 
     def score_jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by how much the score falls with the rate of each pair."""

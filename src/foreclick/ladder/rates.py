@@ -75,6 +75,7 @@ def rates(
     exposure: Floats,
     expected: Floats,
     parameters: RateParameters,
+    start: Floats | None = None,
 ) -> Rates:
     """The rates of pairs.
 
@@ -85,9 +86,10 @@ def rates(
         exposure: Shape (P,): E.
         expected: Shape (P,): exp(β x).
         parameters: a and t.
+        start: Shape (X,): levels from where to start; None: 1.
     """
     a, t = parameters.a, parameters.t
-    level, exposed = np.ones(count), exposure * expected
+    level, exposed = np.ones(count) if start is None else start, exposure * expected
     settled = False
     for _ in range(LEVEL_ROUNDS):  # Newton's steps: the residual falls with the level
         prior_share = 1 / (1 + exposed * level[context] / a)

@@ -41,7 +41,7 @@ from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
 from foreclick.ladder.behaviour import FEWEST, stop_slope
 from foreclick.ladder.click_value import ItemGradient
-from foreclick.ladder.features import by_row
+from foreclick.ladder.features import ListDays, by_row, list_days
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import fitted_pairs, pairs_of
 from foreclick.ladder.pairs import Pairs
@@ -100,22 +100,22 @@ def score_ladder(
     gradient = columns.slots.gradient(weights, by_pair, context)
     by_click = gradient.by_click[:width]
     slope = _slope(columns, on_pairs, gradient)
-    residual = _residuals(columns)
+    residuals = _residuals(columns)
     unexplained = [*on_pairs.unexplained, *gradient.unexplained]
     for errors in unexplained:
         errors.error[:width] *= unit
-    leveraged = _leveraged(columns, sample, residual)
+    leveraged = _leveraged(columns, sample, residuals)
     scored = replace(
         scored,
         coverage=_with_weights(scored.coverage, columns, by_click),
-        influence=_influence(columns, earned, by_click, leveraged),
+        influence=_influence(columns, earned, by_click, leveraged.whole),
         of_coefficients=_coefficient_influence(
-            columns, state, sample, leveraged, gradient.by_click[width:], on_pairs
+            columns, state, sample, leveraged.sampled, gradient.by_click[width:], on_pairs
         ),
         model_errors=unexplained,
         sensitivity=slope * unit,
         shared_errors=_allowances(columns, state, earned, weights, gradient, slope),
-        own_clicks=_own_clicks(columns, by_click, residual) if by_context else None,
+        own_clicks=_own_clicks(columns, by_click, residuals) if by_context else None,
     )
     if values is None or items is None:
         return scored
@@ -525,49 +525,107 @@ def _by_kappa(columns: _Columns, state: RungState) -> Floats:
     return slots.by_cell(slots.chain.examined, of_slots, of_log)
 
 
+# --- residuals ------------------------------------------------------------------------------------
+
+
+class _Residuals(NamedTuple):
+    """c − r of the slots of records: r by lists and days, c where something was clicked.
+
+    Attributes:
+        lists: the lists by day.
+        expected: Shape (Z, K): r.
+        row, position: Shape (C,): of the clicks.
+        value: Shape (C,): c of one record.
+    """
+
+    lists: ListDays
+    expected: Floats
+    row: Ints
+    position: Ints
+    value: Floats
+
+    def scaled(self, factor: Floats) -> _Residuals:
+        """Times factors of the slots of lists by day, shape (Z, K)."""
+        at = factor[self.lists.of_row[self.row], self.position]
+        return self._replace(expected=self.expected * factor, value=self.value * at)
+
+    def over_slots(self, cell: Ints, by_cell: Floats) -> Floats:
+        """Shape (V, R): Σ_k A (c − r) of records.
+
+        Args:
+            cell: Shape (L, K): the cell of each slot of lists; their count where nothing is shown.
+            by_cell: Shape (V, cells): A.
+        """
+        expected = by_row(-self.expected, cell[self.lists.list], by_cell.T)
+        clicked = cell[self.lists.list[self.lists.of_row[self.row]], self.position]
+        return self.with_clicks(expected, by_cell[:, clicked])
+
+    def with_clicks(self, of_lists: Floats, of_clicks: Floats) -> Floats:
+        """Shape (V, R): what lists by day have, (V, Z), and Σ A c of clicks, with A (V, C)."""
+        found = of_lists[:, self.lists.of_row]
+        for own, each in zip(found, of_clicks, strict=True):
+            np.add(own, sums(self.row, each * self.value, len(own)), out=own)
+        return found
+
+
+def _residuals(columns: _Columns) -> _Residuals:
+    """C − r of the slots of records."""
+    batch, spec = columns.view.batch, columns.fit.log.spec
+    lists, reward = list_days(batch, dated=spec.dated), batch.reward(spec.reward)
+    rate = np.append(columns.rate, 0.0)[columns.cells.finest]
+    value = reward.value / spec.unit
+    return _Residuals(lists, rate[lists.list], reward.row, reward.position, value)
+
+
 # --- influence ------------------------------------------------------------------------------------
 
 
-def _residuals(columns: _Columns) -> Floats:
-    """Shape (R, K): c − r of the slots of a record."""
-    batch, spec = columns.view.batch, columns.fit.log.spec
-    reward = batch.reward(spec.reward)
-    residual = -np.append(columns.rate, 0.0)[columns.cells.finest[batch.row_list]]
-    residual[reward.row, reward.position] += reward.value / spec.unit
-    return residual
-
-
-def _leveraged(columns: _Columns, sample: _FittedSample, residual: Floats) -> Floats:
-    """Shape (R, K): residuals over 1 − h to the power of ½, where the fit knows the day's share.
+class _Leveraged(NamedTuple):
+    """Residuals over √(1 − h), where the fit knows the day's share h.
 
     A day's clicks on a pair in part decide what is expected of them: with the share h of the
     pair's exposure on that day, 1 / √(1 − h) undoes it.
+
+    Attributes:
+        whole: of all records; `sampled`: of those that the fit has learnt from.
     """
-    fit, pairs = columns.fit, sample.pairs
-    if not fit.log.spec.dated:
-        return residual
-    days, r = pairs.days, pairs.rates(fit.parameters)
-    whole = r.exposure + fit.parameters.a / r.m
-    leverage = pairs.day_exposure(fit.parameters) / whole[days.pair]
+
+    whole: _Residuals
+    sampled: _Residuals
+
+
+def _leveraged(columns: _Columns, sample: _FittedSample, residuals: _Residuals) -> _Leveraged:
+    """The residuals of a batch with their leverage."""
+    fit, (part, pairs), spec = columns.fit, sample, columns.fit.log.spec
+    days, own, reward = pairs.days, pairs.days.lists, part.batch.reward(spec.reward)
+    number = np.zeros(own.size, dtype=np.int64)  # of the sample's lists by day among all
+    number[own.of_row] = residuals.lists.of_row[part.rows]
+    value = reward.value / spec.unit
+    sampled = _Residuals(own, residuals.expected[number], reward.row, reward.position, value)
+    if not spec.dated:
+        return _Leveraged(residuals, sampled)
+    r = pairs.rates(fit.parameters)
+    total = r.exposure + fit.parameters.a / r.m
+    leverage = pairs.day_exposure(fit.parameters) / total[days.pair]
     factor = np.append(leverage_factor(leverage)[days.pair_day], 1.0)[days.cell]
-    if len(sample.part.rows) == len(residual):
-        return np.asarray(residual * factor)
-    leveraged = residual.copy()
-    leveraged[sample.part.rows] *= factor
-    return leveraged
+    of_all = np.ones_like(residuals.expected)
+    of_all[number] = factor
+    return _Leveraged(residuals.scaled(of_all), sampled.scaled(factor))
 
 
-def _influence(columns: _Columns, earned: _Earnings, by_click: Floats, residual: Floats) -> Floats:
+def _influence(
+    columns: _Columns, earned: _Earnings, by_click: Floats, residuals: _Residuals
+) -> Floats:
     """Shape (E, R): ψ + V of records.
 
     Args:
         columns: E of them.
         earned: by which columns differ from production.
         by_click: Shape (E, G): how far a click in a cell moves columns.
-        residual: Shape (R, K): c − r of the slots of a record.
+        residuals: of all records.
     """
     batch, unit = columns.view.batch, columns.fit.log.spec.unit
-    psi = by_row(residual, columns.cells.finest[batch.row_list], by_click.T)
+    psi = residuals.over_slots(columns.cells.finest, by_click)
     psi += ratio(earned.difference, batch.context_n)[:, batch.row_context]
     psi *= unit
     psi += columns.credit * columns.known[:, batch.row_context]
@@ -578,7 +636,7 @@ def _coefficient_influence(
     columns: _Columns,
     state: RungState,
     sample: _FittedSample,
-    residual: Floats,
+    residuals: _Residuals,
     by_cell: Floats,
     on_pairs: _PairGradient,
 ) -> CoefficientInfluence:
@@ -588,28 +646,28 @@ def _coefficient_influence(
         columns: of the batch.
         state: the rates.
         sample: the contexts that the fit has learnt from.
-        residual: Shape (R, K): c − r of the slots of a record.
+        residuals: of their records.
         by_cell: Shape (N, G): how far a click in a cell moves coefficients, if finer rungs have
             rates of their own.
         on_pairs: the same of pairs, if not.
     """
-    fit, (part, pairs), days = columns.fit, sample, sample.pairs.days
-    own, shown = residual[part.rows], columns.view.batch.row_list[part.rows]
+    fit, (part, pairs), lists = columns.fit, sample, residuals.lists
     if fit.log.finer:
-        cell = columns.cells.finest[shown]
-        psi = by_row(own, cell, by_cell.T)
-        own = own * np.append(state.log.positions.passed(), 0.0)[cell]
+        cell = columns.cells.finest[part.lists]
+        psi = residuals.over_slots(cell, by_cell)
+        passed = np.append(state.log.positions.passed(), 0.0)[cell]
+        residuals = residuals.scaled(passed[lists.list])
     else:
-        lists = part.batch.lists[part.batch.row_list]
-        psi = by_row(
-            own, np.where(lists == EMPTY, part.batch.pair_count, lists), on_pairs.of_coefficients.T
-        )
-    pair_day = np.append(days.pair_day, len(days.pair))[days.cell]
-    score = np.concatenate([pairs.row_scores(own, pair_day), own.T[1:]])
+        shown = np.where(part.batch.lists == EMPTY, part.batch.pair_count, part.batch.lists)
+        psi = residuals.over_slots(shown, on_pairs.of_coefficients)
+    clicked = pairs.days.cell[lists.of_row[residuals.row], residuals.position]
+    score = residuals.with_clicks(
+        pairs.list_scores(-residuals.expected), pairs.slot_scores(clicked, residuals.position)
+    )
     return CoefficientInfluence(part.rows, psi + fit.solution.inverse @ score)
 
 
-def _own_clicks(columns: _Columns, by_click: Floats, residual: Floats) -> Floats:
+def _own_clicks(columns: _Columns, by_click: Floats, residuals: _Residuals) -> Floats:
     """Shape (E, R): what clicks of each row would move columns, if a part had rates of its own.
 
     By its own clicks alone, a pair would move a column by (c − e α̂) (H − E) / E, with E its
@@ -619,7 +677,7 @@ def _own_clicks(columns: _Columns, by_click: Floats, residual: Floats) -> Floats
     Args:
         columns: E of them.
         by_click: Shape (E, G): how far a click in a cell moves them.
-        residual: Shape (R, K): c − r of the slots of a record.
+        residuals: of all records.
     """
     batch, slots, chain = columns.view.batch, columns.slots.slots, columns.slots.chain
     p = padded(tuple(columns.fit.parameters.p), max(len(columns.theta[0]), batch.depth))
@@ -630,5 +688,4 @@ def _own_clicks(columns: _Columns, by_click: Floats, residual: Floats) -> Floats
     alone = ratio(moved, sums(pair, chain.finest.n * e, size))
     alone = np.clip(alone, -SEGMENT_WEIGHT_BOUND, SEGMENT_WEIGHT_BOUND)
     missed = alone[:, pair] - by_click
-    cell = columns.cells.finest[batch.row_list]
-    return by_row(residual, cell, missed.T) * columns.fit.log.spec.unit
+    return residuals.over_slots(columns.cells.finest, missed) * columns.fit.log.spec.unit

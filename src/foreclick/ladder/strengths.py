@@ -75,17 +75,17 @@ def item_strengths(parts: Sequence[Pairs], at: RateParameters) -> RateParameters
 # --- finer rungs ----------------------------------------------------------------------------------
 
 
-class RowSlots(NamedTuple):
-    """The slots of the rows of a batch, S of them, with the cells that they belong to.
+class ListSlots(NamedTuple):
+    """The slots of the lists of a batch by day, S of them, with the cells that they belong to.
 
     Attributes:
-        row, position: Shape (S,).
+        listed, position: Shape (S,): the list, and the position.
         cell: Shape (S,): (pair, day, position), by `PairDays`.
         finer: shape (S,) each: the prefix and the list of each slot, if lists are told apart.
         n, c: Shape (S,): records and their clicks.
     """
 
-    row: Ints
+    listed: Ints
     position: Ints
     cell: Ints
     finer: list[Ints]
@@ -93,17 +93,19 @@ class RowSlots(NamedTuple):
     c: Floats
 
 
-def row_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> RowSlots:
-    """The slots of all rows; `prefix`, shape (L · K,), numbers the beginnings of lists."""
-    days, batch = part.days, part.batch
-    k = batch.depth
-    row, position = np.nonzero(days.cell < len(days.pair_day))
-    n, clicks = batch.n[row], batch.reward_table(reward)[row, position] / unit
+def list_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> ListSlots:
+    """The slots of all lists; `prefix`, shape (L · K,), numbers the beginnings of lists."""
+    days, batch, k = part.days, part.batch, part.batch.depth
+    of, earned = days.lists, batch.reward(reward)
+    number, position = np.nonzero(days.cell < len(days.pair_day))
+    slot = of.of_row[earned.row] * np.int64(k) + earned.position
+    clicks = sums(slot, batch.n[earned.row] * earned.value / unit, of.size * k)
     finer: list[Ints] = []
     if prefix is not None:
-        listed = batch.row_list[row].astype(np.int64) * k + position
+        listed = of.list[number].astype(np.int64) * k + position
         finer = [prefix[listed].astype(np.int64), listed]
-    return RowSlots(row, position, days.cell[row, position], finer, n, n * clicks)
+    cell, c = days.cell[number, position], clicks[number * k + position]
+    return ListSlots(of.list[number], position, cell, finer, of.n[number], c)
 
 
 class _Entries(NamedTuple):
@@ -124,7 +126,7 @@ class _Entries(NamedTuple):
 
 def finer_strengths(
     parts: Sequence[Pairs],
-    slots: Sequence[RowSlots],
+    slots: Sequence[ListSlots],
     at: RateParameters,
     reading: Sequence[Floats | None],
 ) -> tuple[float, ...]:
@@ -137,9 +139,9 @@ def finer_strengths(
         reading: Shape (L, K) by batch: the readers of each slot; None: all.
     """
     expected, chains = [], []
-    for part, row_slots_, read in zip(parts, slots, reading, strict=True):
+    for part, own_slots, read in zip(parts, slots, reading, strict=True):
         expected.append(_item_rates(part, at))
-        chains.append(_chain(part, row_slots_, at, read))
+        chains.append(_chain(part, own_slots, at, read))
     fitted: list[float] = []
     for j in range(len(chains[0])):
         entries = [chain[j] for chain in chains]
@@ -191,7 +193,7 @@ def _item_rates(part: Pairs, at: RateParameters) -> Floats:
 
 
 def _chain(
-    part: Pairs, slots: RowSlots, at: RateParameters, reading: Floats | None
+    part: Pairs, slots: ListSlots, at: RateParameters, reading: Floats | None
 ) -> list[tuple[_Entries, Floats]]:
     """The rungs from "position" up: entries, and how much a record of each is examined."""
     days, batch = part.days, part.batch
@@ -203,7 +205,7 @@ def _chain(
         (_entries(own, day, count, part.c, each, days.pair_day, one), np.ones(len(day))),
     ]
     day, coarser = day[slots.cell], slots.cell
-    exposed = _exposed(part, slots, at, reading)
+    exposed = _exposed(slots, at, reading)
     for number, cell in enumerate(slots.finer):
         keys, entry = numbered(cell * count + day, (int(cell.max(initial=0)) + 1) * count)
         c, n = sums(entry, slots.c, len(keys)), sums(entry, slots.n, len(keys))
@@ -215,12 +217,12 @@ def _chain(
     return rungs
 
 
-def _exposed(part: Pairs, slots: RowSlots, at: RateParameters, reading: Floats | None) -> Floats:
+def _exposed(slots: ListSlots, at: RateParameters, reading: Floats | None) -> Floats:
     """Shape (S,): how much a record of each slot is examined."""
     examined = at.p[slots.position]
     if reading is None:
         return examined
-    return np.asarray(examined * reading[part.batch.row_list[slots.row], slots.position])
+    return np.asarray(examined * reading[slots.listed, slots.position])
 
 
 def _entries(
