@@ -13,7 +13,8 @@ import math
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from foreclick.errors import optional
 from foreclick.results.formats import KINDS, Kind, Value, format_value, span
@@ -28,13 +29,50 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from foreclick.rendering.files import Chart
-
 __all__ = ["KINDS", "Headline", "Kind", "Result", "TableView", "Value", "format_value", "span"]
 
 _FORMULA = "=+-@＝＋－＠"
 _UNSEEN = "CZM"  # kinds of characters that a spreadsheet skips: control, zero-width, blank, marks
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.]*")
+
+
+class Chart(Protocol):
+    """Charts of a result below each other, which a notebook shows; `Result.save` writes them."""
+
+    def svg(self) -> str:
+        """The chart as SVG, with its own colours on white."""
+        ...
+
+    def _repr_svg_(self) -> str: ...
+
+    def picture(self, form: str) -> bytes:
+        """The chart as PNG or PDF, drawn by matplotlib."""
+        ...
+
+
+class Renderer(Protocol):
+    """What draws results."""
+
+    def fragment(self, result: Result, *, answer: bool = True) -> str:
+        """The answer for a notebook, and the table below it; or the table alone."""
+        ...
+
+    def plot(self, result: Result, title: str) -> Chart:
+        """The result as a chart."""
+        ...
+
+    def save(self, result: Result, path: str | os.PathLike[str], title: str) -> None:
+        """Write the result to a file, as its ending says."""
+        ...
+
+    def page(self, result: Result, title: str) -> str:
+        """The result as a page of its own."""
+        ...
+
+
+def _renderer() -> Renderer:
+    """The package that draws results. It imports them, so it is found by name when one is drawn."""
+    return cast("Renderer", import_module("foreclick.rendering"))
 
 
 @dataclass(frozen=True)
@@ -146,10 +184,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The answer for a notebook, and the table below it, to be opened."""
-        # The one import that points up: a result can show itself, and rendering draws it.
-        from foreclick import rendering  # noqa: PLC0415
-
-        return rendering.fragment(self)
+        return _renderer().fragment(self)
 
     def plot(self, title: str = "") -> Chart:
         """The result as a chart, for results that have one; a notebook shows it.
@@ -166,9 +201,7 @@ class Result:
         Args:
             title: a line above it.
         """
-        from foreclick import rendering  # noqa: PLC0415 - as above
-
-        return rendering.plot(self, title)
+        return _renderer().plot(self, title)
 
     def save(self, path: str | os.PathLike[str], title: str = "") -> None:
         """Write the result to a file, as its ending says.
@@ -185,15 +218,11 @@ class Result:
             path: where to; an existing file is replaced.
             title: of the chart or the page.
         """
-        from foreclick import rendering  # noqa: PLC0415 - as above
-
-        rendering.save(self, path, title)
+        _renderer().save(self, path, title)
 
     def page(self, title: str = "") -> str:
         """The result as a page of its own, as `save` writes it to a file that ends in .html."""
-        from foreclick import rendering  # noqa: PLC0415 - as above
-
-        return rendering.page(self, title)
+        return _renderer().page(self, title)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts, free to change."""
@@ -227,9 +256,7 @@ class Result:
 
     def to_html(self) -> str:
         """The table with title and notes, as part of a page."""
-        from foreclick import rendering  # noqa: PLC0415 - as above
-
-        return rendering.fragment(self, answer=False)
+        return _renderer().fragment(self, answer=False)
 
     def to_json(self) -> str:
         """Title, rows and notes as a JSON object.
