@@ -1,8 +1,8 @@
 """Coefficients: β and the examination p that solve the score of a log.
 
-**A candidate was trained on earlier records.** Then all is learnt from later ones. What earlier
-records say of a pair, log α̂, is one more feature with a coefficient of its own, and what they say
-of p is known beforehand.
+**A candidate was trained on earlier records.** Then all is learnt from later ones. The earlier
+rate of a pair, log α̂, is one more feature with a coefficient of its own, and the earlier p is the
+prior mean of p.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from foreclick.allowances import (
     EXAMINATION_PRECISION,
     INTERCEPT_PRECISION,
 )
-from foreclick.batches import Floats
+from foreclick.batches import Bools, Floats
 from foreclick.estimation.fits import FitReport
 from foreclick.ladder.features import expected_rates
 from foreclick.ladder.pairs import Pairs
@@ -30,7 +30,7 @@ ROUNDS = 60
 """Newton's steps that a fit may take: one that needs more has not converged."""
 
 _PATIENCE = 20
-"""Steps by the slope that clicks have on average; where few clicks decide, it converges slowly."""
+"""Steps by the expected slope; with few clicks, these converge slowly, and Broyden's take over."""
 
 _LONGEST = 0.5  # step of a coefficient
 _SAME = 1e-11
@@ -43,7 +43,7 @@ class Solution:
     Attributes:
         parameters: β and p, with the strengths that they were found with.
         slope: Shape (N, N): J, by how much the score falls with β and log p.
-        known: Shape (N,): the precision of what was known of them beforehand; 0 of what is given.
+        known: Shape (N,): the precision of their prior; 0 of what is given.
         report: how the search ended.
     """
 
@@ -61,7 +61,7 @@ class Solution:
 
 
 class Earlier(NamedTuple):
-    """What records before the log say.
+    """Estimates from records before the log.
 
     Attributes:
         rates: pairs by the values of context and item, with log α̂ above its mean.
@@ -73,6 +73,52 @@ class Earlier(NamedTuple):
     precision: Floats
 
 
+class _Equations(NamedTuple):
+    """The score of all batches, with a normal prior of β and log p.
+
+    Attributes:
+        parts: the pairs of each batch.
+        mean: Shape (N,): of the prior; `precision`: Shape (N,): its precision.
+        free: Shape (N,): which of them are solved for; the others are given.
+    """
+
+    parts: Sequence[Pairs]
+    mean: Floats
+    precision: Floats
+    free: Bools
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[Pairs], start: RateParameters, earlier: Earlier | None, *, given: bool
+    ) -> _Equations:
+        """Those of pairs with as many coefficients and positions as the start."""
+        f, k = len(start.beta), len(start.p)
+        log_p, of_log_p = -0.7 * np.log(np.arange(2, k + 1)), np.full(k - 1, EXAMINATION_PRECISION)
+        if earlier is not None:
+            log_p, of_log_p = earlier.log_p, earlier.precision
+        precision = np.append(np.full(f, COEFFICIENT_PRECISION), of_log_p)
+        precision[0] = INTERCEPT_PRECISION
+        free = np.ones(f + k - 1, dtype=np.bool_)
+        free[f:] = not given
+        return cls(parts, np.append(np.zeros(f), log_p), precision, free)
+
+    def score(self, at: RateParameters) -> Floats:
+        """Shape (N,): the derivative of the logarithm of the posterior, which is to be 0."""
+        prior = (self.mean - np.append(at.beta, np.log(at.p[1:]))) * self.precision
+        return np.asarray(sum(part.score(at) for part in self.parts) + prior)
+
+    def slope(self, at: RateParameters) -> Floats:
+        """Shape (N, N): J, by how much the score falls with β and log p."""
+        return np.asarray(sum(part.jacobian(at) for part in self.parts) + np.diag(self.precision))
+
+    def step(self, slope: Floats, score: Floats) -> Floats:
+        """Shape (N,): Newton's step, no coefficient's longer than `_LONGEST`."""
+        step, free = np.zeros(len(score)), self.free
+        step[free] = np.linalg.solve(slope[np.ix_(free, free)], score[free])
+        longest = float(np.abs(step).max(initial=0))
+        return step * min(1.0, _LONGEST / max(longest, 1e-300))
+
+
 def solve(
     parts: Sequence[Pairs],
     start: RateParameters,
@@ -82,58 +128,41 @@ def solve(
     slope_there: Floats | None = None,
     earlier: Earlier | None = None,
 ) -> Solution:
-    """β and p that solve the score.
+    """β and p that solve the score, by Newton's steps; J is found anew where they shrink slowly.
 
     Args:
         parts: the pairs of each batch.
         start: where to start.
         given: whether p is given.
-        close: a step so small ends the search; J is of its start unless this is the last word.
+        close: a step so small ends the search; above 1e-11, J is not found anew at its end.
         slope_there: J near the start, if it is known.
-        earlier: what earlier records say of p.
+        earlier: estimates from earlier records, with a prior of p.
     """
-    at, f, k = start, len(start.beta), len(start.p)
-    usual, precision = -0.7 * np.log(np.arange(2, k + 1)), np.full(k - 1, EXAMINATION_PRECISION)
-    if earlier is not None:
-        usual, precision = earlier.log_p, earlier.precision
-    known = np.append(np.full(f, COEFFICIENT_PRECISION), precision)
-    known[0] = INTERCEPT_PRECISION
-    free = np.ones(f + k - 1, dtype=np.bool_)
-    free[f:] = not given
-
-    def slope_at(at: RateParameters) -> Floats:
-        return np.asarray(sum(part.jacobian(at) for part in parts) + np.diag(known))
-
-    def score_at(at: RateParameters) -> Floats:
-        prior = np.append(-at.beta, usual - np.log(at.p[1:])) * known
-        return np.asarray(sum(part.score(at) for part in parts) + prior)
-
-    slope = slope_at(at) if slope_there is None else slope_there
+    equations, at = _Equations.of(parts, start, earlier, given=given), start
+    slope = equations.slope(at) if slope_there is None else slope_there
     before, size, iterations = np.inf, np.inf, 0
-    score = score_at(at)
+    score = equations.score(at)
     while iterations < ROUNDS and not size < close:
         iterations += 1
-        step = np.zeros(f + k - 1)
-        step[free] = np.linalg.solve(slope[np.ix_(free, free)], score[free])
-        longest = float(np.abs(step).max(initial=0))
-        moved, last = at.moved(step * min(1.0, _LONGEST / max(longest, 1e-300))), score
+        moved, last = at.moved(equations.step(slope, score)), score
         # What it moved: an intercept at its bound stays there, and moves no rate.
         step = np.append(moved.beta - at.beta, np.log(moved.p[1:] / at.p[1:]))
         size = float(np.abs(step).max(initial=0))
-        at, score = moved, score_at(moved)
-        if iterations > _PATIENCE:  # Broyden (1965): what the step has shown of the slope
+        at, score = moved, equations.score(moved)
+        if iterations > _PATIENCE:  # Broyden (1965): the slope along the step, by the two scores
             missed = last - score - slope @ step
             slope = slope + np.outer(missed, step) / max(float(step @ step), 1e-300)
         elif size >= close and (size > 0.5 * before or size > _LONGEST / 5):
-            slope = slope_at(at)
+            slope = equations.slope(at)
         before = size
     if close <= _SAME:
-        slope = slope_at(at)
+        slope = equations.slope(at)
+    free = equations.free
     slope[~free], slope[:, ~free] = 0.0, 0.0
     slope[~free, ~free] = 1.0
     converged = size < close and all(part.rates(at).settled for part in parts)
     report = FitReport.of(iterations, score * free, slope, converged=converged)
-    return Solution(at, slope, np.where(free, known, 0.0), report)
+    return Solution(at, slope, np.where(free, equations.precision, 0.0), report)
 
 
 class CandidateOnly(NamedTuple):
