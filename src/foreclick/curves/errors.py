@@ -31,7 +31,7 @@ KEPT_NUMBERS = 50_000_000
 """Counts of pairs that stay in memory between passes, 400 MB; more are counted anew each time."""
 
 DIFFER = 0.1
-"""Of log p; contexts or items that differ by less are alike."""
+"""Of log p; contexts or items that differ by less count as equal."""
 
 _SURE_SE = 3.0  # standard errors from which they differ
 
@@ -64,8 +64,8 @@ class Examined:
         context_spread: by how much log p differs between contexts; 0 if that may be chance.
         context_error: the error of log p if contexts differ.
         item_slope: Shape (2, S): by how much the log of an item's clicks at a place goes up with
-            the log of its attraction, beyond what p says, and the standard error of that; both are
-            about 0 if p is the same for all items.
+            the log of its attraction, beyond what p expects, and the standard error of that; both
+            are about 0 if p is the same for all items.
     """
 
     p: Floats
@@ -116,9 +116,11 @@ def examine(
         errors = []
         for kind in clusters:
             total, there = (each[s] for each in scores[kind])
-            moved, g = total[there] @ inverse, np.sum(there)
-            times = g / (g - 1) if g > 1 else np.nan  # how much a single cluster varies is unknown
-            errors.append(CurveError(np.where(unknown, np.nan, times * moved.T @ moved), g - 1))
+            influence, g = total[there] @ inverse, np.sum(there)
+            factor = g / (g - 1) if g > 1 else np.nan  # how much a single cluster varies is unknown
+            errors.append(
+                CurveError(np.where(unknown, np.nan, factor * influence.T @ influence), g - 1)
+            )
         # Where a pair is spread over several clusters, its rate hides part of how much they
         # differ: half of it, if they are two. So independent clicks are a floor there.
         if by_row or not clusters:
@@ -258,14 +260,14 @@ def _deviations(log: _Log, p: Floats) -> tuple[_Scores, Floats, Floats, Floats]:
     for moved in log:
         stratum, (total, rate, q) = moved.stratum, moved.shares(p)
         expected = (rate * total)[:, None] * q
-        beyond, chance = np.where(q > 0, moved.w - expected, 0.0), expected * (1 - q)
+        residual, variance = np.where(q > 0, moved.w - expected, 0.0), expected * (1 - q)
         x = np.log(np.where(rate > 0, rate, 1.0))[:, None]
-        values = np.stack([beyond * x, chance, chance * x, chance * x * x], axis=1)
+        values = np.stack([residual * x, variance, variance * x, variance * x * x], axis=1)
         accumulate(sums, stratum, values)
         key = moved.context * strata + stratum
         groups, group = numbered(key, int(key.max(initial=-1)) + 1)
         both = np.zeros((len(groups) + 1, 2, size))  # one more, as there may be none
-        accumulate(both, group, np.stack([beyond, chance], axis=1))
+        accumulate(both, group, np.stack([residual, variance], axis=1))
         s, v = both[:-1].swapaxes(0, 1)
         each = np.stack([(s**2).sum(axis=1), v.sum(axis=1), (v**2).sum(axis=1)], axis=1)
         accumulate(scatter, groups % strata, each)
@@ -276,8 +278,8 @@ def _deviations(log: _Log, p: Floats) -> tuple[_Scores, Floats, Floats, Floats]:
                 added += moved.w[:, i, None] * _gradients(i, p[stratum], rate, q)[0]
             accumulate(score.reshape(-1, size), group, added)
             there.reshape(-1)[group] = True
-    score, chance, first, square = sums.swapaxes(0, 1)
-    information = np.maximum(square - ratio(first**2, chance), 0.0)
+    score, variance, first, square = sums.swapaxes(0, 1)
+    information = np.maximum(square - ratio(first**2, variance), 0.0)
     slope = ratio(score, information), np.sqrt(ratio(np.ones_like(score), information))
     return scores, scatter, between, np.stack(slope, axis=1)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from foreclick.policies import Policy
 from foreclick.progress import report_step
 from foreclick.question import Clusters
 from foreclick.tallies import FEW_PERIODS, Tally
-from foreclick.words import number_of
+from foreclick.words import listed, number_of, plural
 
 WORTH = 0.01
 """Of p_1; what is known to less than this is known well enough."""
@@ -156,8 +156,10 @@ def _across_periods(
     wider = {}
     for segment, each in across.items():
         # What items may have changed on the way from one place to the next.
-        off = np.abs(np.arange(len(each.p)) - each.places.reference) * drift.fastest * drift.ahead
-        errors = (CurveError(c + np.outer(off, off), freedom) for c, freedom in each.errors)
+        change = (
+            np.abs(np.arange(len(each.p)) - each.places.reference) * drift.fastest * drift.ahead
+        )
+        errors = (CurveError(c + np.outer(change, change), freedom) for c, freedom in each.errors)
         wider[segment] = replace(each, errors=tuple(errors))
     return wider, (
         f"Within periods no items moved, and their click rates change by {drift.fastest:.1%} a "
@@ -188,29 +190,25 @@ def _widest(curve: Examined) -> Floats:
     return np.asarray(curve.p * np.sqrt(np.max(variances, axis=0)))
 
 
-def listed(labels: list[Any], name: str) -> str:
-    """Places in words: "positions 1–3 and 5"; labels one by one."""
-    if not all(isinstance(label, int) for label in labels) or name != "position":
-        words = [repr(label) if isinstance(label, str) else str(label) for label in labels]
-    else:
-        starts = [k for i, k in enumerate(labels) if i == 0 or k != labels[i - 1] + 1]
-        ends = [a for a, b in pairwise([*labels, math.inf]) if b != a + 1]
-        words = [f"{a}–{b}" if a != b else str(a) for a, b in zip(starts, ends, strict=True)]
-    joined = ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
-    return f"{name}{'s' if len(labels) > 1 else ''} {joined}"
+def named_positions(positions: Sequence[int]) -> str:
+    """Positions in words, runs as ranges: "positions 1–3 and 5"."""
+    starts = [k for i, k in enumerate(positions) if i == 0 or k != positions[i - 1] + 1]
+    ends = [a for a, b in pairwise([*positions, math.inf]) if b != a + 1]
+    runs = [f"{a}–{b}" if a != b else str(a) for a, b in zip(starts, ends, strict=True)]
+    return f"{plural(len(positions), 'position')} {listed(runs)}"
 
 
 # --- for estimators -------------------------------------------------------------------------------
 
 
-def _taken_contexts(tally: Tally, policies: Sequence[Policy]) -> list[Bools] | None:
+def _known_contexts(tally: Tally, policies: Sequence[Policy]) -> list[Bools] | None:
     """Shape (X,) by batch: the contexts that all policies know; None if these are all, or none."""
-    taken = []
+    known = []
     for batch in batches_of(tally):
         coding = Coding(batch, 1)
-        known = [Candidate(coding, policy).known for policy in policies]
-        taken.append(np.logical_and.reduce(known))
-    return None if all(each.all() for each in taken) or not any(map(np.any, taken)) else taken
+        by_policy = [Candidate(coding, policy).known for policy in policies]
+        known.append(np.logical_and.reduce(by_policy))
+    return None if all(each.all() for each in known) or not any(map(np.any, known)) else known
 
 
 def _check_contexts(tally: Tally, model: ClickModel, depth: int) -> None:
@@ -255,9 +253,9 @@ def with_curves(
         return list(estimators), []
     if knowing or not _curve_of.knows(tally):
         report_step("Learning how much positions are examined")
-    taken = _taken_contexts(tally, knowing) if knowing else None
-    if taken is not None:
-        curve, positions = _known(only_contexts(batches_of(tally), taken))
+    contexts = _known_contexts(tally, knowing) if knowing else None
+    if contexts is not None:
+        curve, positions = _known(only_contexts(batches_of(tally), contexts))
     else:
         curve, positions = _curve_of(tally)
     estimators_with_curves = [
@@ -269,13 +267,13 @@ def with_curves(
     known = positions[:depth]
     if known.all():
         return estimators_with_curves, []
-    few, who = "too few clicks of items that moved", ", ".join(names)
+    reason, who = "too few clicks of items that moved", ", ".join(names)
     if known.any():
-        some = listed((np.flatnonzero(~known) + 1).tolist(), "position")
-        note = f"The log does not tell the examination of {some}: {few}. "
+        some = named_positions((np.flatnonzero(~known) + 1).tolist())
+        note = f"The log does not tell the examination of {some}: {reason}. "
         note += f"There {who} goes on as 1/k does, and intervals take that as given."
     else:
-        note = f"The log does not tell how much positions are examined: {few}. "
+        note = f"The log does not tell how much positions are examined: {reason}. "
         note += f"{who} takes 1/k, and intervals take it as given."
     return estimators_with_curves, [note + " Weighted('pbm', examination=[…]) says otherwise."]
 

@@ -6,8 +6,8 @@ k, with mean n_xak μ_xa p_k. With μ_xa profiled out, the Poisson log-likelihoo
     ℓ(p) = Σ_k w_k log p_k − Σ_xa c_xa log D_xa,     D_xa = Σ_k p_k n_xak,     c_xa = Σ_k w_xak,
 
 concave in log p, and the same as that of which place got each click of an item: no number of items
-biases it. A *pair* (x, a) that stood at one place only, or that was never clicked, says nothing;
-every pass of Newton's method sums score and information over the others.
+biases it. A *pair* (x, a) that stood at one place only, or that was never clicked, has no
+information; every pass of Newton's method sums score and information over the others.
 
 Sizes: P pairs, M pairs that moved, S places.
 """
@@ -52,7 +52,7 @@ class Moved(NamedTuple):
     def from_counts(
         cls, n: Floats, w: Floats, groups: tuple[Ints, Ints, Ints] | None = None, strata: int = 1
     ) -> Moved:
-        """Those of the pairs, with counts of shape (P, S), that say something about p.
+        """Those of the pairs, with counts of shape (P, S), that have information about p.
 
         Args:
             n: Shape (P, S): records.
@@ -99,7 +99,7 @@ class Exchanges:
 
     @cached_property
     def dominates(self) -> Bools:
-        """Shape (S, S): whether a chain of exchanges says that p_j is not 0 relative to p_k."""
+        """Shape (S, S): whether a chain of exchanges tells that p_j is not 0 relative to p_k."""
         return _chained(self.wins > 0)
 
     @cached_property
@@ -218,8 +218,8 @@ def likelihood(parts: Iterable[Moved], places: Sequence[Exchanges], start: Float
         for s in np.flatnonzero(~done).tolist():
             free = places[s].free
             step = np.zeros(p.shape[1])
-            left = (clicks - expected)[s, free]
-            step[free] = np.linalg.solve(curvature[s][np.ix_(free, free)], left)
+            residual = (clicks - expected)[s, free]
+            step[free] = np.linalg.solve(curvature[s][np.ix_(free, free)], residual)
             step /= max(float(np.ptp(step)), 1.0)
             p[s] *= np.exp(step)
             information[s] = curvature[s]

@@ -12,7 +12,7 @@ import numpy as np
 from foreclick import inference
 from foreclick.batches import Bools, batches_of
 from foreclick.curves.errors import DIFFER, Examined
-from foreclick.curves.learnt import learn_curves, listed
+from foreclick.curves.learnt import learn_curves, named_positions
 from foreclick.errors import ModelError
 from foreclick.options import verb
 from foreclick.progress import report_step
@@ -159,7 +159,7 @@ def _curve_notes(curve: Examined) -> list[str]:
     places, notes = curve.places, []
 
     def these(some: Bools) -> str:
-        return listed((np.flatnonzero(some) + 1).tolist(), "position")
+        return named_positions((np.flatnonzero(some) + 1).tolist())
 
     if places.identified.sum() < 2:
         return ["No curve: no two positions can be compared by items that moved between them."]
