@@ -70,7 +70,7 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
         (seen(1e-12, 1e-12), 0.0, SAME),
         (seen(-1e-12, -1e-12), 0.0, SAME),
         (replace(seen(1e-12, 1e-12), production=0.0), 0.0, BETTER),  # than nothing at all
-        (replace(seen(0.0, 0.0), sighted=False), 0.0, UNKNOWN),
+        (replace(seen(0.0, 0.0), sees_items=False), 0.0, UNKNOWN),
         # What was seen on few days may be their doing, whatever it says.
         (seen(0.01, 0.03, repeated=0.5), 0.0, BETTER),
         (seen(0.01, 0.03, repeated=0.49), 0.0, UNKNOWN),
@@ -132,7 +132,7 @@ def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
             "Next: log 5 more periods at least.",
         ),
         (replace(seen(0.01, 0.03, repeated=0.2), periods=16), "Next: show the candidate"),
-        (replace(seen(-0.01, 0.03), sighted=False), "no ranking matters"),
+        (replace(seen(-0.01, 0.03), sees_items=False), "no ranking matters"),
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "fc.explore says to how many"),
         (
             replace(seen(-0.03, -0.01, margin=0.2, covered=0.4), varies=0.5),

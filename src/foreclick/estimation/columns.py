@@ -110,8 +110,8 @@ class ColumnBatch:
             share.
         click_value_gradient: Shape (E, I + F): by how much what clicks on items are worth, and γ,
             move each column.
-        own_clicks: Shape (E, R): of a ladder in parts, what clicks of rows say besides of their
-            part.
+        own_clicks: Shape (E, R): of a ladder in parts, the score of a rate of the part's own: how
+            far clicks of rows would move columns beyond the rates that parts share.
     """
 
     value: Floats

@@ -17,7 +17,7 @@ memory: what makes a day good for one makes it good for both.
 
 **What no record shows** is added: what small cells hide, what shrinkage takes from cells, errors of
 an examination that was learnt, and of a candidate that is itself a sample. Two candidates share
-these errors exactly; those of two metrics are as alike as what records show of them.
+these errors exactly; those of two metrics have the correlation that records show.
 
 **What cells hide.** A click rate follows the records it was fitted to. What is left of them varies
 less than records do: of a cell g, the share h_c of its exposure that cluster c has is also the
@@ -65,7 +65,7 @@ ENOUGH_PERIODS = 5
 """In so many periods a cell must have been seen for its click rate to be more than theirs."""
 
 
-_ENOUGH = 10  # periods; fewer say nothing of how they follow each other
+_ENOUGH = 10  # periods; from fewer, no autocovariance is estimated
 _ROUNDING = 1e-12  # the part of a sum that a difference must have to be more than rounding
 
 
@@ -120,14 +120,14 @@ class Covariance:
 
     def _centred(self, s: int) -> tuple[list[ClusterErrors], Floats | None]:
         n = float(self._records[s])
-        turn, centre = self._centre(s)
+        jacobian, centre = self._centre(s)
         counts = len(self.question.parts)  # the column after production's counts records
         others = [c for c in range(self.width + 1) if c != counts]
         if self.found.products is not None:
             raw = self.found.products[s]
             mean = raw[others, counts] / n
             centred = raw[np.ix_(others, others)] - n * np.outer(mean, mean)
-            return [], turn @ centred @ turn.T / (n * max(n - 1, 1))
+            return [], jacobian @ centred @ jacobian.T / (n * max(n - 1, 1))
         kinds = []
         of_groups = zip(*(group.influence for group in self.found.groups), strict=True)
         names = kinds_of_clusters(self.question.clusters)
@@ -136,12 +136,12 @@ class Covariance:
             number = np.flatnonzero(each[:, counts] > 0)
             each = each[number]
             rows = each[:, others] - each[:, [counts]] * centre
-            kinds.append(ClusterErrors(kind, number, rows @ turn.T / n))
+            kinds.append(ClusterErrors(kind, number, rows @ jacobian.T / n))
         return kinds, None
 
     def _centre(self, s: int) -> tuple[Floats, Floats]:
         """Shape (columns, columns): how coefficients move columns; (columns,): means of records."""
-        turn, centre, n = np.eye(self.width), np.zeros(self.width), float(self._records[s])
+        jacobian, centre, n = np.eye(self.width), np.zeros(self.width), float(self._records[s])
         for m, metric in enumerate(self.question.parts):
             centre[m] = along(metric.theta, self.found.all.rewards[metric][s]) / n
         for start, end, group in zip(
@@ -150,10 +150,10 @@ class Covariance:
             value = group.value[s]
             centre[start : start + len(value)] = value / n
             if group.errors is not None:
-                turn[start : start + len(value), start + len(value) : end] = (
+                jacobian[start : start + len(value), start + len(value) : end] = (
                     group.errors.sensitivity[s].T
                 )
-        return turn, centre
+        return jacobian, centre
 
     def freedom(self, s: int) -> float:
         """Degrees of freedom of Student's t; infinite for independent records."""
@@ -186,7 +186,7 @@ class Covariance:
         """Shape (Q, Q): the covariance of Q questions, Jacobians (Q, columns), that records show.
 
         Of two kinds of clusters, no variance is below 0: where one would be, eigenvalues below 0
-        are cut, with all questions scaled alike before.
+        are cut, with all questions scaled to a variance of 1 before.
         """
         covariance, size = self._added_up(s, design)
         return covariance if size is None else _cut(covariance, size)
@@ -309,9 +309,9 @@ class Covariance:
         samples = self.found.groups[g].samples
         if c not in samples:
             return 0.0
-        own, squares, freedom, alone = samples[c][s, :, a].tolist()
+        own, squares, freedom, pooled = samples[c][s, :, a].tolist()
         usual = squares / freedom if freedom else 0.0
-        return float(own + usual * alone) / float(self._records[s]) ** 2
+        return float(own + usual * pooled) / float(self._records[s]) ** 2
 
     def of_prior(self, s: int, column: int) -> float:
         """The part of `of_shrinkage` that coefficients have from what was known beforehand."""
@@ -390,7 +390,7 @@ def newey_west(values: Floats, lags: int = NEWEY_WEST_LAGS) -> float:
 
     Args:
         values: Shape (G,): they add up to about 0.
-        lags: how far back one of them may remember.
+        lags: the lag length L.
     """
     count = len(values)
     centred = values - values.mean()

@@ -1,4 +1,4 @@
-"""Estimates: what estimators say of candidates, each with its errors.
+"""Estimates of candidates, each with its errors.
 
 An estimate is one column, or a ratio of two. What is asked of it (a change, a lift, a difference of
 candidates) is a Jacobian over columns, see `covariance`.
@@ -32,7 +32,7 @@ _LEAST = 1e-150  # of what something is divided by: its square is a number
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What an estimator says of one metric of a candidate, in one part of the answer.
+    """The estimate of one metric of a candidate by one estimator, in one part of the answer.
 
     Attributes:
         estimates: all estimates of the question.
@@ -59,13 +59,13 @@ class Estimate:
         return self.parts[0].rungs is not None
 
     @property
-    def leaking(self) -> float:
-        """Z of the candidate's knowing the log's clicks, by a ladder; 0 below what chance makes."""
+    def leakage_z(self) -> float:
+        """The z of the test that the candidate knows the log's clicks, by a ladder; 0 if chance."""
         fits = self.estimates.fits if self.ladder else ()
         return max((fit.leakage(self.candidate) for fit in fits), default=0.0)
 
     @property
-    def distinct(self) -> float:
+    def own_clicks_z(self) -> float:
         """Z of a part's own clicks against the click rates that all parts share; 0 of the whole."""
         number, each = self.stratum.number, [0.0]
         for column in self.columns:
@@ -79,8 +79,8 @@ class Estimate:
         return not self.ladder or all(fit.converged for fit in self.estimates.fits)
 
     @property
-    def sighted(self) -> bool:
-        """Whether to the estimator it matters which items are shown."""
+    def sees_items(self) -> bool:
+        """Whether the estimate depends on which items are shown."""
         return any(part.target.model.sees_items for part in self.parts)
 
     @property
@@ -231,19 +231,19 @@ class Estimate:
         cells = [self.estimates.of_small_cells(s, column) for column in self.columns]
         if len(cells) == 1:
             return cells[0]
-        both = self._alike() * root_of(cells[0]) @ root_of(cells[1])
+        both = self._correlation() * root_of(cells[0]) @ root_of(cells[1])
         design = np.zeros((2, 4))
         design[0, [0, 2]], design[1, [1, 3]] = slopes
         return np.asarray(design @ np.block([[cells[0], both], [both.T, cells[1]]]) @ design.T)
 
     def joined(self, variances: Sequence[float]) -> float:
-        """The variance of the value by those of its parts, as alike as records show."""
+        """The variance of the value by those of its parts, correlated as records show."""
         assert self.slopes is not None  # noqa: S101 - see `has_variance`
         if len(variances) == 1:
             return variances[0]
-        return _joined(variances, self._alike(), self.slopes[0])
+        return _joined(variances, self._correlation(), self.slopes[0])
 
-    def _alike(self) -> float:
+    def _correlation(self) -> float:
         """The correlation of the two parts of a ratio, as records show it."""
         both = self.estimates.shown(self.stratum.number, np.eye(self.estimates.width)[self.columns])
         one, other = (max(float(variance), 0.0) for variance in np.diag(both))
@@ -257,7 +257,7 @@ class Estimate:
         own = [self.estimates.of_sample(self.stratum.number, column) for column in self.columns]
         if len(own) == 1 or not any(own):
             return own[0] if len(own) == 1 else 0.0
-        return _joined(own, self._alike(), self.slopes[0])
+        return _joined(own, self._correlation(), self.slopes[0])
 
     @cached_property
     def off_by(self) -> SharedErrors:
@@ -273,14 +273,14 @@ class Estimate:
         """The variance that its sample adds, if it is one, to what shrinkage hides."""
         if len(self.parts) == 1 or not self.sampling_variance or self.slopes is None:
             return self.sampling_variance
-        # What a part hides and what its sample adds are one error, as alike as what shows.
+        # What a part hides and what its sample adds are one error, correlated as records show.
         s = self.stratum.number
         shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
         both = [
             self.estimates.of_sample(s, c) + more
             for c, more in zip(self.columns, shrunk, strict=True)
         ]
-        apart = [_joined(each, self._alike(), self.slopes[0]) for each in (shrunk, both)]
+        apart = [_joined(each, self._correlation(), self.slopes[0]) for each in (shrunk, both)]
         return apart[1] - apart[0]
 
     @cached_property
@@ -295,9 +295,9 @@ class Estimate:
         return self.estimates.memory(self.stratum.number, self.design()[0])
 
 
-def _joined(variances: Sequence[float], alike: float, slopes: Floats) -> float:
+def _joined(variances: Sequence[float], correlation: float, slopes: Floats) -> float:
     """The variance of a ratio by that of its parts, which have this correlation."""
-    shared = alike * math.sqrt(variances[0] * variances[1])
+    shared = correlation * math.sqrt(variances[0] * variances[1])
     both = np.array([[variances[0], shared], [shared, variances[1]]])
     return float(slopes @ both @ slopes)
 
@@ -315,7 +315,7 @@ class Estimates(Covariance):
         shape: the columns of the log.
         strata: the parts of the answer.
         found: sums over the log.
-        fits: what the fits of click rates say beside the rates.
+        fits: summaries of the fits of click rates.
     """
 
     def __init__(
@@ -429,7 +429,7 @@ class Estimates(Covariance):
         """Shape (Q, Q): the covariance of Q estimates; or (Q + 1, Q + 1), with production last.
 
         With production, only differences are asked of it, so what production hides stands with the
-        candidates. Estimates that are alike to the last bit are one, whatever eigenvalues are cut.
+        candidates. Estimates that are equal to the last bit are one, whatever eigenvalues are cut.
         """
         s = estimates[0].stratum.number
         designs = [each.design() for each in estimates]
@@ -447,17 +447,17 @@ class Estimates(Covariance):
         questions = [designs[i][0] for i in first] + ([designs[0][1]] if production else [])
         shown = self.paired if production else self.shown
         joint = shown(s, np.stack(questions))[np.ix_(whose, whose)]
-        alike = joint / np.sqrt(np.maximum(np.outer(np.diag(joint), np.diag(joint)), _LEAST))
+        correlation = joint / np.sqrt(np.maximum(np.outer(np.diag(joint), np.diag(joint)), _LEAST))
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
-                more = self._hidden_pair(one, two, float(alike[i, j]), production=production)
+                more = self._hidden_pair(one, two, float(correlation[i, j]), production=production)
                 more += one.off_by.covariance(two.off_by)
                 joint[i, j] += more + (one.sampling_variance if i == j else 0.0)
                 joint[j, i] = joint[i, j]
         return joint
 
     def _hidden_pair(
-        self, one: Estimate, two: Estimate, alike: float, *, production: bool
+        self, one: Estimate, two: Estimate, correlation: float, *, production: bool
     ) -> float:
         """The covariance that two estimates hide, or that their differences with production do."""
         own, other = (
@@ -467,18 +467,18 @@ class Estimates(Covariance):
         if one is two:
             return own
         scale = math.sqrt(max(own, 0.0) * max(other, 0.0))
-        if one.parts[0].target != two.parts[0].target:  # as alike as what shows
-            return min(max(alike, -1.0), 1.0) * scale
+        if one.parts[0].target != two.parts[0].target:  # correlated as records show
+            return min(max(correlation, -1.0), 1.0) * scale
         s, (a, b) = one.stratum.number, (one.columns[0], two.columns[0])
         first, second, both = (
             float(self.of_small_cells(s, i, j)[0, 0]) + self.of_shrinkage(s, i, j)
             for i, j in ((a, a), (b, b), (a, b))
         )
-        if len(one.parts) > 1:  # as alike as their numerators
-            alike = both / math.sqrt(first * second) if first * second > 0 else 0.0
-            alike = min(max(alike, -1.0), 1.0)
+        if len(one.parts) > 1:  # correlated as their numerators
+            correlation = both / math.sqrt(first * second) if first * second > 0 else 0.0
+            correlation = min(max(correlation, -1.0), 1.0)
             first, second = (max(float(each.hidden[0, 0]), 0.0) for each in (one, two))
-            both = alike * math.sqrt(first * second)
+            both = correlation * math.sqrt(first * second)
         # Their own difference hides mine + theirs − 2 both, whatever production hides.
         apart = first + second - 2 * both
         return (own + other - (max(apart, 0.0) if self.partial(s) else apart)) / 2
@@ -518,7 +518,10 @@ class Estimates(Covariance):
 
 
 def _even(known: RecordSums, target: Target) -> float:
-    """As if all positions counted alike: then production is worth as many records as it has."""
+    """The factor by which weights are as if all positions counted the same.
+
+    Then production's effective sample size is its number of records.
+    """
     size = min(len(target.metric.theta), len(known.shown))
     t, n = np.array(target.metric.theta[:size]), known.shown[:size]
     return float(t @ n) / float((t * t) @ n) if (t * t) @ n else 0.0

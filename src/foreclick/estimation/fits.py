@@ -1,4 +1,4 @@
-"""How fits ended, and what they found out about a log and its candidates."""
+"""How fits ended, and their tests of a log and its candidates."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ class FitReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FitSummary:
-    """What a fit of click rates says beside the rates.
+    """The result of a fit of click rates, without the rates.
 
     Attributes:
         reward: what was counted.
         examination: Shape (K,): p of each position.
         reports: how its parts ended.
-        feedback_z: by how many standard errors production reacts to the log's clicks.
-        leakage_z: the same by candidate, of knowing them; empty if the log has too few periods.
+        feedback_z: z of the test that production's ranks follow the log's clicks.
+        leakage_z: by candidate, z of the test that it knows these clicks; empty if the log has too
+            few periods.
         unreachable: by candidate, the share of what it shows that production cannot show.
         click_values: whether the reward was counted as clicks times what a click earns.
     """
@@ -72,10 +73,10 @@ class FitSummary:
 
     @property
     def feedback(self) -> float:
-        """The z of production's reacting to clicks, if that is no chance; else 0."""
+        """`feedback_z` above `ALARM`; else 0."""
         return self.feedback_z if self.feedback_z > ALARM else 0.0
 
     def leakage(self, candidate: int) -> float:
-        """The z of a candidate's knowing the log's clicks, if that is no chance; else 0."""
+        """The `leakage_z` of a candidate above `ALARM`; else 0."""
         z = self.leakage_z[candidate] if self.leakage_z else 0.0
         return z if z > ALARM else 0.0

@@ -1,7 +1,7 @@
 """Where errors come from: names of sources, and errors that all contexts share, by source.
 
 A source is of a *kind*. What sampling errors do to an estimate falls as records come. Model errors
-stay: no record shows them, and an allowance says how large they are (`allowances`). What was
+stay: no record shows them, and a constant of `allowances` sets their size. What was
 never seen has no variance; it moves the ends of an interval.
 """
 

@@ -231,7 +231,7 @@ class ModelErrors(Adds):
         sensitivity: Shape (S, N, E): how far coefficients move each column, times records.
         columns: Shape (S, E, E): of columns with columns.
         across: Shape (S, E, N): of columns with coefficients.
-        coefficients: Shape (N, N): of coefficients, which are off for all parts alike.
+        coefficients: Shape (N, N): of coefficients, whose errors all parts share.
         known: Shape (N, N): of that, what was known of coefficients beforehand.
     """
 
@@ -281,8 +281,8 @@ class GroupSums(Adds):
         off_by: Shape (S, D, E) by source: how far errors that contexts share put columns off.
         samples: Shape (S, 4, A) by candidate that is a sample: see `weighted.sampled_errors`.
         influence: Shape (S, G, E + N) by kind of clusters: Σ (ψ + V).
-        own_clicks: by kind of clusters, what own clicks of parts say besides the
-            rates that they share: Shape (S, G, E); of single records, (S, 2, E) with its square.
+        own_clicks: by kind of clusters, the score of rates of the part's own, beyond those that
+            parts share: Shape (S, G, E); of single records, (S, 2, E) with its square.
     """
 
     value: Floats

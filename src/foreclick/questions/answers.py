@@ -300,7 +300,7 @@ def verdict_notes(
     own = [
         " ".join(str(row[b]) for b in by)
         for row, each in zip(rows, evidence, strict=True)
-        if each.distinct > ALARM
+        if each.own_clicks_z > ALARM
     ]
     if own:
         notes.append(

@@ -23,7 +23,7 @@ from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
 from foreclick.questions.answers import lift_words
 from foreclick.questions.depth import compared_down
-from foreclick.questions.evaluate import LOGGING, largest_slots, make_question, prior_notes
+from foreclick.questions.evaluate import LOGGING, fit_notes, largest_slots, make_question
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.run.effort import announce_effort
@@ -164,7 +164,7 @@ def compare(
     )
     announce_effort(tally, question.estimators, len(policies))
     estimates = estimate(tally, question)
-    notes += doubts + prior_notes(tally, estimates) + assumed
+    notes += doubts + fit_notes(tally, estimates) + assumed
     each = [estimates.of_candidate(c) for c in range(len(policies))]
     by_estimator = [dict(zip(candidates, ones, strict=True)) for ones in zip(*each, strict=True)]
     largest = largest_slots(tally, [one for ones in each for one in ones])
@@ -172,8 +172,8 @@ def compare(
     answers, rows = by_estimator[0], tables[0]
     for checks, table in zip(by_estimator[1:], tables[1:], strict=True):
         notes += _check(rows, table, answers, checks)
-    if trained := [name for name, one in answers.items() if one.leaking]:
-        z = max(answers[name].leaking for name in trained)
+    if trained := [name for name, one in answers.items() if one.leakage_z]:
+        z = max(answers[name].leakage_z for name in trained)
         notes.append(
             f"{few(trained)} {'seems' if len(trained) == 1 else 'seem'} to have been trained on "
             f"these clicks: early ones are predicted better than later ones (z = {z:.0f}). Next: "
@@ -294,7 +294,7 @@ def _pairs(
                 "lift_high": ends["lift_high"],
                 "covered": seen[names[i]].covered,
                 "verdict": verdict.word,
-                "because": "" if evidence.leaking else verdict.because,
+                "because": "" if evidence.leakage_z else verdict.because,
             }
         )
     blank = dict.fromkeys(("change", "se", "low", "high", "all_low", "all_high"))

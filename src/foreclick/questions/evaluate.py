@@ -214,7 +214,7 @@ def evaluate(
             )
     if isinstance(level.past, Backtest):
         notes += _newness_note(rows, evidence, answering)
-    notes += assumed + prior_notes(tally, estimates)
+    notes += assumed + fit_notes(tally, estimates)
     notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
     return Evaluation(
         tuple(rows),
@@ -314,7 +314,7 @@ def usual_estimators(
     return list(dict.fromkeys((*usual, *more)))
 
 
-def prior_notes(tally: Tally, estimates: Estimates) -> list[str]:
+def fit_notes(tally: Tally, estimates: Estimates) -> list[str]:
     """That production learns from its clicks, and that the rates of items change with time."""
     notes = [
         f"{fit.reward} is also earned without clicks, so the ladder takes it for clicks: what a "
@@ -327,12 +327,13 @@ def prior_notes(tally: Tally, estimates: Estimates) -> list[str]:
         if fit.feedback:
             z = f"z = {fit.feedback:.0f}"
             notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")
-        if outside := max(fit.unreachable, default=0.0):
+        if unreachable := max(fit.unreachable, default=0.0):
             notes.append(
-                f"Production seems unable to show about {outside:.0%} of what the candidate shows: "
-                "another retrieval, or new stock. These items are taken to be as good as others "
-                "that the candidate places so high, within a factor of two or three. If production "
-                "could have shown them, say estimators=Ladder(same_retrieval=True)."
+                f"Production seems unable to show about {unreachable:.0%} of what the candidate "
+                "shows: another retrieval, or new stock. These items are taken to be as good as "
+                "others that the candidate places so high, within a factor of two or three. If "
+                "production could have shown them, say "
+                "estimators=Ladder(same_retrieval=True)."
             )
         if tally.shape.period:
             notes += drift_of(batches_of(tally), fit.reward, fit.examination).of_items()

@@ -192,12 +192,12 @@ class Evidence:
         error: by how much the estimator was off in a backtest; 0 without one.
         assumes: whether the estimator is a click model, which holds or does not.
         varies: the variance of a record's reward, at most; None if that is not known.
-        sighted: whether to the estimator it matters which items are shown.
+        sees_items: whether the estimate depends on which items are shown.
         past: where predictions were held against what came, in words.
         lasting: the share of the variance that no further record reduces.
-        leaking: z of the candidate's knowing the clicks that it is judged by; 0 if it is no matter.
+        leakage_z: z of the test that the candidate knows these clicks; 0 below `ALARM`.
         converged: whether the fits of the estimator are solved.
-        distinct: z of a part's own clicks against the click rates that all parts share.
+        own_clicks_z: z of a part's own clicks against the click rates that all parts share.
     """
 
     estimator: str
@@ -216,10 +216,10 @@ class Evidence:
     error: float = 0.0
     assumes: bool = True
     varies: float | None = None
-    sighted: bool = True
-    leaking: float = 0.0
+    sees_items: bool = True
+    leakage_z: float = 0.0
     converged: bool = True
-    distinct: float = 0.0
+    own_clicks_z: float = 0.0
     lasting: float = 0.0
     past: str = "the backtest"
 
@@ -269,11 +269,11 @@ def evidence_for(
         repeated=one.repeated,
         assumes=not one.ladder,
         varies=production if simple else None,
-        sighted=one.sighted,
+        sees_items=one.sees_items,
         lasting=pair.lasting(),
-        leaking=max(one.leaking, 0.0 if pair.baseline is None else pair.baseline.leaking),
+        leakage_z=max(one.leakage_z, 0.0 if pair.baseline is None else pair.baseline.leakage_z),
         converged=one.converged,
-        distinct=one.distinct if one.ladder and one.has_variance else 0.0,
+        own_clicks_z=one.own_clicks_z if one.ladder and one.has_variance else 0.0,
         **rest,
     )
 
@@ -444,7 +444,7 @@ def judge(evidence: Evidence, min_effect: float = 0.0) -> Verdict:
     top, nothing = e.high + e.beyond, _ROUNDING * abs(e.production or 0.0)
     whose = f"if clicks follow {e.estimator!r}" if e.assumes else f"by {e.estimator!r}"
     assumed = f"{whose}, {100 * e.confidence:g}% confidence"
-    if e.sighted and -nothing <= e.low and top <= nothing:
+    if e.sees_items and -nothing <= e.low and top <= nothing:
         return Verdict(SAME, f"{e.metric} stays as it is ({assumed}).", plain=True)
     if e.low > reach + nothing or top < -reach - nothing:
         return Verdict(BETTER if e.low > 0 else WORSE, f"{changes} ({assumed}).", plain=True)
@@ -519,10 +519,11 @@ def _unfit(e: Evidence) -> str:
             f"only {format_value('share', e.repeated)} of what was seen of the candidate was seen "
             f"in {ENOUGH_PERIODS} periods or more, so its clicks may be those days' doing. {step}"
         )
-    if e.leaking:
+    if e.leakage_z:
         return (
             "the candidate seems to have been trained on these clicks, for it predicts early ones "
-            f"better than later ones (z = {e.leaking:.0f}). Next: say until when, trained_until=…."
+            f"better than later ones (z = {e.leakage_z:.0f}). Next: say until when, "
+            "trained_until=…."
         )
     return ""
 
@@ -547,13 +548,13 @@ def _why_open(e: Evidence, min_effect: float) -> str:
             f"{changes}, which would be {without.word!r}; but {missing}, and something new may be "
             f"clicked more often than anything in this log. {_next_trial(e, min_effect)}"
         )
-    if not e.sighted:
+    if not e.sees_items:
         return f"to {e.estimator!r} no ranking matters. Next: ask 'ladder' or 'ip'."
-    if e.distinct > ALARM:
+    if e.own_clicks_z > ALARM:
         return (
             f"{changes}; its own clicks differ from the click rates that all parts share "
-            f"(z = {e.distinct:.0f}), which the interval allows for. Next: evaluate these records "
-            "alone, read_log(…, where=…)."
+            f"(z = {e.own_clicks_z:.0f}), which the interval allows for. Next: evaluate these "
+            "records alone, read_log(…, where=…)."
         )
     width = (high - low - e.unseen) / 2
     left = abs(abs(e.change or 0.0) - min_effect * production) - e.unseen  # for chance
