@@ -135,7 +135,7 @@ class Stopping(NamedTuple):
 
 
 def _shrunk(clicks: Floats, expected: Floats, mean: Floats, strength: float) -> Floats:
-    """Clicks over those expected, shrunk to a mean as far as the strength says."""
+    """Clicks over those expected, shrunk to a mean by a strength."""
     return mean if math.isinf(strength) else (clicks + strength) / (expected + strength / mean)
 
 
@@ -173,7 +173,8 @@ def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> St
 def _strength(clicks: Floats, mean: Floats) -> float:
     """The strength by which counts hold to their means; infinite if all do.
 
-    Where nothing is expected, because nobody clicked below other first results, counts say nothing.
+    Counts have no information where nothing is expected, because nobody clicked below other first
+    results.
     """
     clicks, mean = clicks[mean > 0], mean[mean > 0]
     loss = negative_binomial_loss(clicks, mean)

@@ -33,13 +33,13 @@ def candidate_features(view: View) -> Floats:
 def used_features(
     view: View, features: Floats, distinct: tuple[int, ...], earlier: Earlier | None
 ) -> Floats:
-    """Shape (V, P + U, 2): the candidates' features that count; last, what earlier clicks say.
+    """Shape (V, P + U, 2): the candidates' features that count; last, the rates of earlier records.
 
     Args:
         view: the batch and its candidates.
         features: Shape (C, P + U, 2): of all candidates.
         distinct: the candidates whose features count.
-        earlier: what records before the log say.
+        earlier: estimates from records before the log.
     """
     used = features[list(distinct)]
     if earlier is None:

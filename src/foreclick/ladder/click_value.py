@@ -37,7 +37,7 @@ from foreclick.ladder.shrinkage import GAIN, best_strength, minimum_on_grid, neg
 from foreclick.ladder.strengths import STRENGTHS
 from foreclick.metrics import CLICKS
 
-_ALL_ALIKE = 1e18  # a strength that leaves nothing to items
+_NO_VARIATION = 1e18  # a strength by which all items have the same value
 _STRENGTH_ROUNDS, _ROUNDS = 4, 30  # rounds in which strengths are learnt, and all
 _SLOPE_ROUNDS, _SLOPE_STEP = 20, 1e-9
 _LEAST, _ROUNDING = 1e-300, 1e-12
@@ -327,7 +327,7 @@ def fit_click_values(
 
 
 def fit_items(parts: Sequence[ItemCounts], dispersion: float) -> ItemValues:
-    """What clicks earn by item: γ by Newton's steps, in turn with strengths at first."""
+    """What clicks earn by item: γ by Newton's steps, alternating with strengths at first."""
     every = pa.chunked_array([part.items for part in parts]).combine_chunks().dictionary_encode()
     items, item = every.dictionary, np.asarray(every.indices, dtype=np.int64)
     examined = np.concatenate([part.examined for part in parts], axis=1)
@@ -338,11 +338,11 @@ def fit_items(parts: Sequence[ItemCounts], dispersion: float) -> ItemValues:
     r = np.concatenate([np.append(p.r, none) for p, none in zip(parts, unclicked, strict=True)])
     some = np.flatnonzero(c > 0)
     c, r, item, x = c[some], r[some], item[some], _design(examined, contrast[:, item])[some]
-    at = RateParameters(np.zeros(x.shape[1]), np.ones(1), _ALL_ALIKE, _ALL_ALIKE)
+    at = RateParameters(np.zeros(x.shape[1]), np.ones(1), _NO_VARIATION, _NO_VARIATION)
     ridge = COEFFICIENT_PRECISION * (dispersion or 1.0) * np.eye(x.shape[1])
     size = np.inf
-    for turn in range(_ROUNDS):
-        if dispersion and turn < _STRENGTH_ROUNDS:
+    for iteration in range(_ROUNDS):
+        if dispersion and iteration < _STRENGTH_ROUNDS:
             at = _item_strengths(item, count, r, c, x, at, dispersion)
         found = rates(item, count, r, c, expected_rates(x, at.beta), at)
         weight = found.prior_share * c * found.m
@@ -352,10 +352,10 @@ def fit_items(parts: Sequence[ItemCounts], dispersion: float) -> ItemValues:
         score = x.T @ (found.prior_share * (r - c * found.m)) - ridge @ at.beta
         step = inverse @ score
         size = float(np.abs(step).max())
-        if turn >= _STRENGTH_ROUNDS and size < _ROUNDING:
+        if iteration >= _STRENGTH_ROUNDS and size < _ROUNDING:
             break
         at = at.moved(step * min(1.0, 0.5 / max(size, _LEAST)))
-    report = FitReport(size < _ROUNDING, turn + 1)
+    report = FitReport(size < _ROUNDING, iteration + 1)
     return ItemValues(at, items, contrast, found.level, found.weight, centre, inverse, report)
 
 
@@ -364,7 +364,7 @@ def _item_strengths(
 ) -> RateParameters:
     """φ b and φ s by the negative binomial distribution of rewards in units of φ.
 
-    Of pairs, by what other contexts say of the item, where there are any.
+    Of pairs, by the rewards of the item in other contexts, where there are any.
     """
     expected = c * expected_rates(x, at.beta)
     by_item = (sums(item, v, count) / dispersion for v in (r, expected))
@@ -418,9 +418,9 @@ def _sampled_clicks(part: ValuePart, values: ClickValue, top: str, *, dated: boo
     """The clicks in contexts of the sample."""
     batch, at = part.batch, clicked_slots(part.batch, values.reward)
     cells, k = log_cells(batch, top, CLICKS), batch.depth
-    taken = np.zeros(batch.context_count, dtype=np.bool_)
-    taken[part.sample.contexts] = True
-    some = taken[batch.row_context[at.row]]
+    in_sample = np.zeros(batch.context_count, dtype=np.bool_)
+    in_sample[part.sample.contexts] = True
+    some = in_sample[batch.row_context[at.row]]
     row, position, pair = at.row[some], at.position[some], at.pair[some]
     one_c, one_r, n = at.c[some], at.r[some] / values.mean, batch.n[row]
     none = np.zeros(batch.pair_count)
@@ -436,7 +436,7 @@ def _sampled_clicks(part: ValuePart, values: ClickValue, top: str, *, dated: boo
 def _position_slope(clicks: Sequence[_Clicks], dispersion: float) -> tuple[float, float]:
     """δ, by which a click at position k earns k^δ times as much; and its standard deviation.
 
-    By clicks on the same pair at different positions: what other pairs earn says nothing of it.
+    By clicks on the same pair at different positions, so that values of pairs cancel.
     """
     slope, known = 0.0, dispersion / CLICK_VALUE_SLOPE_SD**2
     for _ in range(_SLOPE_ROUNDS):
@@ -447,9 +447,9 @@ def _position_slope(clicks: Sequence[_Clicks], dispersion: float) -> tuple[float
             e = at.c * np.exp(slope * x)
             whole = sums(pair, e, size)[pair]
             w = sums(pair, at.r, size)[pair] / whole
-            off = x - sums(pair, e * x, size)[pair] / whole
+            centred = x - sums(pair, e * x, size)[pair] / whole
             score += float(x @ (at.r - e * w))
-            curvature += float((e * w * off) @ x)
+            curvature += float((e * w * centred) @ x)
         step = score / curvature
         slope += float(np.clip(step, -0.3, 0.3))
         if abs(step) < _SLOPE_STEP:
@@ -458,21 +458,21 @@ def _position_slope(clicks: Sequence[_Clicks], dispersion: float) -> tuple[float
 
 
 def _finer_strengths(values: ClickValue, clicks: Sequence[_Clicks]) -> tuple[float, ...]:
-    """Of the rungs that know a position, finest first, by what other days say of each click."""
+    """Of the rungs that know a position, finest first: they predict other days' clicks best."""
     c, r = np.concatenate([at.c for at in clicks]), np.concatenate([at.r for at in clicks])
     expected, found = [], list[float]()
     a = values.items.parameters.a
     for at in clicks:
         factor = values.positions.factor(at.position)
-        n_left, r_left = at.others(at.cells[0], factor)
-        expected.append((r_left + a) / (n_left + a / at.expected) * factor)
+        n_others, r_others = at.others(at.cells[0], factor)
+        expected.append((r_others + a) / (n_others + a / at.expected) * factor)
     w = np.concatenate(expected)
     for j in range(1, len(values.positions.strengths) + 1):
-        left = [at.others(at.cells[j]) for at in clicks]
-        n_left, r_left = (np.concatenate(each) for each in zip(*left, strict=True))
+        others = [at.others(at.cells[j]) for at in clicks]
+        n_others, r_others = (np.concatenate(each) for each in zip(*others, strict=True))
 
         def at_strength(s: float) -> Floats:
-            return np.asarray((r_left + s * w) / (n_left + s))  # noqa: B023
+            return np.asarray((r_others + s * w) / (n_others + s))  # noqa: B023
 
         def loss(w: Floats) -> float:
             return float(c @ w - r @ np.log(w)) / values.dispersion

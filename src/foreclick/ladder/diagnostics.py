@@ -1,4 +1,4 @@
-"""Diagnostics: does production react to clicks, does a candidate know the log's clicks?"""
+"""Score tests of feedback (ranks follow clicks) and of leakage (a candidate knows the clicks)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ def _z(values: Floats) -> float:
 
 
 def feedback_z(parts: Sequence[Pairs], at: RateParameters) -> float:
-    """By how many standard errors production moves an item up after a lucky day.
+    """The z of the covariance of an item's residual clicks on a day with its next change of rank.
 
-    Less the same with time reversed: that rank and clicks both know the rate cancels.
+    Minus the same with time reversed, so that what rate and rank have in common cancels.
     """
     total = []
     for part in parts:
         days, batch = part.days, part.batch
         mean = part.day_exposure(at) * part.rates(at).alpha[days.pair]
-        luck = (part.day_clicks - mean) / np.sqrt(mean + 0.05)
+        residual = (part.day_clicks - mean) / np.sqrt(mean + 0.05)
         height = days.height / days.n
         later = np.flatnonzero(np.diff(days.pair, prepend=-1) == 0)
-        move = (height[later] - height[later - 1]) * (luck[later - 1] + luck[later])
+        change = height[later] - height[later - 1]
+        each = change * (residual[later - 1] + residual[later])
         context = batch.pair_context[days.pair[later]]
-        total.append(sums(context, move, batch.context_count))
+        total.append(sums(context, each, batch.context_count))
     return _z(np.concatenate(total))
 
 
@@ -38,8 +39,8 @@ def leakage_z(parts: Sequence[Pairs], features: Sequence[Floats], at: RateParame
     """Shape (C,): by how many standard errors candidates predict early clicks better than later.
 
     Of each pair, clicks before a day are held against those after it, as its exposure would share
-    them out. If the candidate was trained on the early ones, it places high what was lucky then.
-    The larger of two days.
+    them out. A candidate that was trained on early clicks ranks pairs with high residuals high.
+    The larger z of two days.
 
     Args:
         parts: the pairs of each batch.
@@ -75,7 +76,7 @@ def _leakage_z(
     total = np.maximum(sums(context, w, before), 1e-300)
     x = x - np.column_stack([(sums(context, w * one, before) / total)[context] for one in x.T])
     root = np.sqrt(w)[:, None]
-    # What the candidates say that production does not.
+    # Candidates' heights, without what production's features explain of them.
     slope = np.linalg.lstsq(root * x[:, :3], root * x[:, 3:], rcond=None)[0]
     own = x[:, 3:] - x[:, :3] @ slope
     return np.array([_z(sums(context, each * contrast, before)) for each in own.T])

@@ -57,8 +57,8 @@ STEP = 0.02
 """By which share κ is moved to see what that does."""
 
 MOST_ROUNDS, SETTLED = 30, 0.2
-"""Coefficients and strengths are learnt in turn, until strengths move by less than 20 %: in two to
-four rounds mostly, in nine on one of 412 golden questions; without an end, nothing is said."""
+"""Coefficients and strengths are fitted alternately, until strengths move by less than 20 %: in two
+to four rounds mostly, in nine on one of 412 golden questions. Beyond, the fit did not converge."""
 
 UNSOLVED = "The fit of click rates did not converge on this log, so they cannot be relied on."
 
@@ -95,7 +95,7 @@ def fit_candidates(
 
     Args:
         tally: the log.
-        ladder: what it has of its own is not learnt.
+        ladder: the examination and stopping that it gives are not learnt.
         rewards: what is counted.
         policies: the candidates.
         depth: down to which position they are asked.
@@ -178,7 +178,7 @@ def _fit_candidates(
         log: the fit to the log alone.
         views: of its sample.
         policies: the candidates.
-        earlier: what records before the log say, if there are some.
+        earlier: estimates from records before the log, if there are some.
     """
     features, count = [candidate_features(view) for view in views], len(policies)
     distinct = _distinct(features)
@@ -200,11 +200,11 @@ def _fit_candidates(
     _reported("Coefficients of candidates", solution.report)
     by_stopping = np.zeros(len(solution.known))
     if log.stopping and log.stopping.sd:
-        further = [
+        perturbed = [
             pairs_of(view.batch, log, log.parameters.p, 1 + STEP).with_candidates(own)
             for view, own in zip(known, used, strict=True)
         ]
-        by_stopping = _by_stopping(parts, further, solution)
+        by_stopping = _by_stopping(parts, perturbed, solution)
     at, same = solution.parameters, log.spec.ladder.same_retrieval
     shown = np.asarray(sum(overlap_counts(view) for view in views))
     alone = [solve_candidate_only(parts, at, [own[j] for own in logged]) for j in range(count)]
@@ -237,21 +237,23 @@ def _distinct(features: Sequence[Floats]) -> tuple[int, ...]:
     return tuple(distinct)
 
 
-def _by_stopping(parts: list[Pairs], further: list[Pairs], solution: Solution) -> Floats:
+def _by_stopping(parts: list[Pairs], perturbed: list[Pairs], solution: Solution) -> Floats:
     """Shape (N,): the derivative of β and log p by log κ, a difference quotient.
 
     Args:
         parts: the pairs of each batch.
-        further: the same, with a κ that is by the share `STEP` larger.
+        perturbed: the same, with a κ that is by the share `STEP` larger.
         solution: β and p.
     """
     at = solution.parameters
-    score, moved = (np.sum([part.score(at) for part in each], axis=0) for each in (parts, further))
+    score, moved = (
+        np.sum([part.score(at) for part in each], axis=0) for each in (parts, perturbed)
+    )
     return np.asarray(solution.inverse @ (moved - score) / STEP)
 
 
 def learnt_before(tally: Tally, ladder: Ladder, reward: str) -> Earlier:
-    """What records before a log say of its pairs and of examination."""
+    """Rates of pairs and examination, estimated from records before a log."""
     batches = batches_of(tally)
     fit = production_fit(batches, ladder, reward)
     parameters = fit.parameters
@@ -315,7 +317,7 @@ F = TypeVar("F", LadderFit, CandidateFit)
 
 
 def checked(fit: F, values: ClickValue | None = None) -> F:
-    """The fit, if its equations are solved: for answers that have no verdict to say so.
+    """The fit, if its equations are solved; for answers without a verdict.
 
     Args:
         fit: of a log.
@@ -328,7 +330,7 @@ def checked(fit: F, values: ClickValue | None = None) -> F:
 
 
 def production_covariance(batches: Batches, fit: LadderFit) -> Floats:
-    """Shape (N, N): of β and log p, by what contexts say of them and what is known beforehand."""
+    """Shape (N, N): of β and log p, by the scores of contexts and the prior."""
     parts = _pairs(fit_log(batches).batches, fit)
     solution = solve(parts, fit.parameters, given=fit.spec.ladder.examination is not None)
     spread = np.asarray(sum(part.score_covariance(solution.parameters) for part in parts))
@@ -341,12 +343,12 @@ def _fit_production(log: FitLog, ladder: Ladder, reward: str) -> LadderFit:
 
     Args:
         log: what it is fitted to.
-        ladder: what it has of its own is not learnt.
+        ladder: the examination and stopping that it gives are not learnt.
         reward: what is counted.
     """
     facts, batches = log.facts, log.batches
     spec = LadderSpec(ladder, reward, facts.units.get(reward, 1.0), facts.dated, facts.sample)
-    fit = _fit_in_turn(batches, _start(batches, spec))
+    fit = _fit_alternately(batches, _start(batches, spec))
     fit = _fit_stopping(batches, fit)
     parts = _pairs(batches, fit)
     slots = [
@@ -381,21 +383,21 @@ def _start(batches: Sequence[Batch], spec: LadderSpec) -> LadderFit:
     return replace(fit, parameters=replace(parameters, beta=beta))
 
 
-def _fit_in_turn(batches: Sequence[Batch], start: LadderFit) -> LadderFit:
+def _fit_alternately(batches: Sequence[Batch], start: LadderFit) -> LadderFit:
     """With coefficients and strengths, each learnt given the others, and the test of feedback."""
     spec, parameters, slope = start.spec, start.parameters, None
     given, parts = spec.ladder.examination is not None, _pairs(batches, start)
-    for turn in range(MOST_ROUNDS):
+    for iteration in range(MOST_ROUNDS):
         before = parameters
         solution = solve(parts, parameters, given=given, close=1e-4, slope_there=slope)
         parameters, slope = item_strengths(parts, solution.parameters), solution.slope
         moved = abs(np.log([parameters.a / before.a, parameters.t / before.t])).max()
-        if turn and moved < SETTLED:
+        if iteration and moved < SETTLED:
             break
-    in_turn = FitReport(bool(moved < SETTLED), turn + 1)
+    alternation = FitReport(bool(moved < SETTLED), iteration + 1)
     reports = (
         _reported(f"Coefficients of production, {spec.reward}", solution.report),
-        _reported("Strengths, in turn with coefficients", in_turn),
+        _reported("Strengths, alternating with coefficients", alternation),
     )
     z = feedback_z(parts, parameters) if spec.dated else 0.0
     return replace(start, parameters=parameters, feedback_z=z, reports=reports)

@@ -46,7 +46,7 @@ class LadderFit:
         strengths: those of the finer rungs: list, prefix and position; position alone if only that
             has rates of its own.
         reading: how far readers of the log's lists get.
-        feedback_z: z of the test that production reacts to clicks.
+        feedback_z: z of the test that production's ranks follow clicks.
         reports: how its parts ended.
     """
 
@@ -82,7 +82,7 @@ class CandidateFit:
         solution: β and examination by the features of all, and how the score moves them.
         by_stopping: Shape (N,): the derivative of β and log p by log κ.
         distinct: the candidates whose features count: those that are not the same as another's.
-        earlier: what records before the log say, if there are some.
+        earlier: estimates from records before the log, if there are some.
         overlaps: of each candidate with production.
         candidate_only: the regression on the features of each candidate alone.
         leakage_z: z of the test that a candidate knows the log's clicks; empty without periods.
@@ -113,7 +113,7 @@ class CandidateFit:
 
     @property
     def summary(self) -> FitSummary:
-        """What it says beside rates."""
+        """Its results without the rates."""
         return FitSummary(
             self.log.spec.reward,
             self.parameters.p,

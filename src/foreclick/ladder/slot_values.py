@@ -111,8 +111,8 @@ class SlotValues:
         by_pair = by_reward[:, : self.batch.pair_count]
         found = self.slots.gradient(weights, by_pair, context, values.dispersion)
         share = (items.parameters.t * items.level / items.weight)[pairs.item] * pairs.prior_share
-        leaning = add_up(context, weights.base * ((pairs.value - 1) * share))
-        shared = {VALUE_SHRINKAGE: CLICK_VALUE_SHRINKAGE_ERROR * leaning}
+        by_shrinkage = add_up(context, weights.base * ((pairs.value - 1) * share))
+        shared = {VALUE_SHRINKAGE: CLICK_VALUE_SHRINKAGE_ERROR * by_shrinkage}
         if values.positions.slope:
             of_log = self.cells.examined % self.batch.depth
             number, of_slots = self.slots.chain.examined, self.slots.slots.position
@@ -125,8 +125,8 @@ class SlotValues:
     def _influence(self, by_reward: Floats) -> Floats:
         """Shape (E, R): what clicks earned besides what is expected of them, by how it counts.
 
-        As for clicks, 1 / √(1 − h) undoes that a day has made itself expected; or a record has, in
-        a log without days. Not a row: how many records one has depends on what else is read.
+        As for clicks, 1 / √(1 − h) corrects for the leverage of a day; or of a record, in a log
+        without days. Not a row: how many records one has depends on what else is read.
         """
         batch, values = self.batch, self.values
         at = clicked_slots(batch, values.reward)

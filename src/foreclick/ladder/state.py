@@ -167,19 +167,21 @@ def _unlogged_by(
         expected: Shape (N,): exp(β x).
         shown_before: Shape (N,): in earlier records.
     """
-    overlap, steep = fit.overlaps[candidate], max(float(fit.parameters.beta[2]), 0.0)
+    overlap, slope = fit.overlaps[candidate], max(float(fit.parameters.beta[2]), 0.0)
     place = unlogged_ranks(mass, depth, overlap)
     gap = np.where(shown_before, 0.0, place.gap)
-    deep = expected * np.exp(-steep * gap)
-    # Of all that the candidate has at this rank, production shows some, and the rest is deep.
+    reachable = expected * np.exp(-slope * gap)
+    # Of all that the candidate has at this rank, production shows some and could show the rest.
     x = np.column_stack([np.ones(len(features)), features])
     of_rank = expected_rates(x, fit.candidate_only[candidate].coefficients)
-    of_rank = np.maximum(place.reach * of_rank + (1 - place.reach) * deep, deep)
-    beyond = np.where(shown_before, 0.0, place.unreachable(overlap.unreachable))
+    of_rank = np.maximum(place.reach * of_rank + (1 - place.reach) * reachable, reachable)
+    unreachable = np.where(shown_before, 0.0, place.unreachable(overlap.unreachable))
     most = place.unreachable(max(overlap.unreachable, overlap.most_unreachable))
-    good = of_rank if overlap.unreachable else UNREACHABLE_FACTOR * of_rank
-    out = beyond * of_rank
-    return np.stack([steep * gap, out, out + (1 - beyond) * deep, deep + most * (good - deep)])
+    best = of_rank if overlap.unreachable else UNREACHABLE_FACTOR * of_rank
+    by_unreachable = unreachable * of_rank
+    mean = by_unreachable + (1 - unreachable) * reachable
+    highest = reachable + most * (best - reachable)
+    return np.stack([slope * gap, by_unreachable, mean, highest])
 
 
 def _pair_rates(
@@ -201,17 +203,17 @@ def _pair_rates(
         new: those that it never showed.
     """
     level, by_pair, by_context = log.rates.level, *fit.log.reading.kappa(batch)
-    lift = level[new.context]
+    new_level = level[new.context]
     unshown = np.zeros(len(new.context))
     return PairRates(
         features,
         np.append(expected, new.expected),
-        np.append(log.rates.alpha, new.expected * lift),
+        np.append(log.rates.alpha, new.expected * new_level),
         np.append(log.rates.prior_share, np.ones(len(unshown))),
         np.append(log.item.n, unshown),
         np.append(batch.pair_context, new.context).astype(np.int64),
         np.append(by_pair, by_context[new.context]),
         new.depth,
-        new.unreachable * lift,
-        new.highest * lift,
+        new.unreachable * new_level,
+        new.highest * new_level,
     )

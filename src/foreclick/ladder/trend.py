@@ -92,8 +92,8 @@ def _drift_of(batches: Batches, reward: str, examined: tuple[float, ...]) -> Dri
         total, square = float(information.sum()), float(information @ information)
         if total > 0:
             common, last = float(score.sum()) / total, periods.known - 1
-            left = score - common * information
-            spread, z = excess(float(left @ left), total, square)
+            residual = score - common * information
+            spread, z = excess(float(residual @ residual), total, square)
             se = math.sqrt(total + spread**2 * square) / total
             sure = abs(common) > _SURE * se and abs(common) * last >= _WORTH
             apart = z > _SURE and spread * last >= _WORTH
@@ -117,9 +117,9 @@ def _scores(batch: Batch, reward: str, examined: Floats, known: int) -> tuple[Fl
     e, et, ett = exposed
     earned = batch.reward(reward)
     pair = pairs[batch.row_list[earned.row], earned.position]
-    worth = earned.value * n[earned.row]
+    value = earned.value * n[earned.row]
     clicks, moment = (
-        sums(pair, worth * time[earned.row] ** power, batch.pair_count + 1)[:-1] for power in (0, 1)
+        sums(pair, value * time[earned.row] ** power, batch.pair_count + 1)[:-1] for power in (0, 1)
     )
     mean, rate = ratio(et, e), ratio(clicks, e)
     information = np.maximum(rate * (ett - et * mean), 0.0)
