@@ -303,10 +303,10 @@ def meant(spelling: str, rewards: Sequence[str] = (CLICKS,)) -> str:
     """
     kind, _, depth = spelling.replace(" ", "").partition("@")
     known = [name for name in (*rewards, *METRICS) if name != "ndcg"]
-    alike = nearest(kind.rpartition(":")[2], known)
-    if alike is None:
+    near = nearest(kind.rpartition(":")[2], known)
+    if near is None:
         return ""
-    likely = f"{alike}@{depth if depth.isdecimal() and int(depth) > 0 else 3}"
+    likely = f"{near}@{depth if depth.isdecimal() and int(depth) > 0 else 3}"
     return "" if likely == spelling else f" Did you mean {likely!r}?"
 
 

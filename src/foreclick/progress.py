@@ -190,13 +190,13 @@ def _bar() -> Iterator[Progress]:
 def _lines() -> Progress:
     """Lines on stderr: none for the first seconds, then ever fewer, so that a log stays short."""
     start = time.monotonic()
-    due = PATIENCE
+    next_report = PATIENCE
 
     def write(line: str) -> None:
-        nonlocal due
+        nonlocal next_report
         elapsed = time.monotonic() - start
-        if elapsed >= due:
-            due = 1.5 * elapsed
+        if elapsed >= next_report:
+            next_report = 1.5 * elapsed
             announce(f"[{elapsed:.0f} s] {line}")
 
     def announce(line: str) -> None:

@@ -119,9 +119,11 @@ def _write_shop(options: Options, out: Path) -> Result:
         )
     report_step("Drawing the shop")
     days, start = 42, 28  # four weeks, and two of tests
-    alike = (1.05,) * 6  # a new model a week, as good as the last: answers hold for the tests too
+    versions = (
+        1.05,
+    ) * 6  # a new model a week, as good as the last: answers hold for the tests too
     total = (options.records or 60_000) * days // start
-    shop = Shop(total, options.queries or 400, days=days, start=start, versions=alike)
+    shop = Shop(total, options.queries or 400, days=days, start=start, versions=versions)
     before, tests = draw_tests(shop, _MODELS, options.seed or 0)
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []

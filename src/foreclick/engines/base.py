@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from foreclick.engines.files import brief, harmless
-from foreclick.engines.kinds import loose
+from foreclick.engines.kinds import nullable
 from foreclick.engines.spelling import DIGITS, SPELLINGS, Spelling
 from foreclick.errors import STATEMENT, EngineError
 
@@ -388,7 +388,7 @@ class Owner:
 
 def _cast(rows: Any, schema: pa.Schema) -> Any:  # noqa: ANN401
     """Rows as these types: engines have integers and decimals of widths of their own."""
-    schema = loose(schema)
+    schema = nullable(schema)
     return rows if rows.schema.equals(schema) else rows.cast(schema)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from foreclick.engines.base import BATCH, Engine, Table, fetched
 from foreclick.engines.duckdb import DuckDB, default_engine
-from foreclick.engines.kinds import loose
+from foreclick.engines.kinds import nullable
 from foreclick.engines.postgres import Postgres
 from foreclick.engines.spark import Spark
 from foreclick.engines.spelling import SPELLINGS
@@ -62,7 +62,7 @@ def engine_of(backend: Any) -> Engine:
 def open_table(expr: Any) -> Table:
     """An Ibis table as SQL text, or its rows at home."""
     backends, _ = expr._find_backends()
-    schema = loose(expr.schema().to_pyarrow())
+    schema = nullable(expr.schema().to_pyarrow())
     if not backends:  # a memtable belongs to no engine
         return default_engine().show(expr.to_pyarrow())
     backend = backends[0]
@@ -90,7 +90,7 @@ def _fetched(backend: Any, expr: Any) -> Iterable[pa.RecordBatch]:
         batches = _by_cursor(backend, expr)
     else:
         batches = backend.to_pyarrow_batches(expr, chunk_size=BATCH)
-    kinds = loose(schema.to_pyarrow())
+    kinds = nullable(schema.to_pyarrow())
     return (batch.cast(kinds) for batch in batches)
 
 

@@ -37,7 +37,7 @@ def kind_of(column: pa.DataType) -> Kind:
     return "other"
 
 
-def loose(schema: pa.Schema) -> pa.Schema:
+def nullable(schema: pa.Schema) -> pa.Schema:
     """Columns none of which is marked as never NULL."""
     return pa.schema([field.with_nullable(True) for field in schema])
 

@@ -139,8 +139,8 @@ class Spelling:
 
         Text with quotes that is no JSON is NULL, and thus found by the rules of a log, not guessed.
         """
-        bare = self.replaced(f"trim({text})", r"^\[|\]$", "")
-        plain = self.replaced(f"trim({bare})", r"\s*[,|]\s*", ",")
+        inner = self.replaced(f"trim({text})", r"^\[|\]$", "")
+        plain = self.replaced(f"trim({inner})", r"\s*[,|]\s*", ",")
         split = f"CASE WHEN {plain} <> '' THEN {self.split.format(text=plain)} END"
         quoted = f"""{text} LIKE '%"%' OR {text} LIKE {self.literal("%'%")}"""
         double = f"""replace({text}, {self.literal("'")}, '"')"""  # as Python writes lists

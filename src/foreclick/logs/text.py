@@ -282,8 +282,8 @@ class Select:
         if k > len(columns):
             return self.say.cast("NULL", kind)
         value = self._value(self.say.column(columns[k - 1]), columns[k - 1], name)
-        alike = len({kind_of(self._type(column)) for column in columns}) == 1
-        return value if alike else self.say.cast(value, kind)
+        same_kind = len({kind_of(self._type(column)) for column in columns}) == 1
+        return value if same_kind else self.say.cast(value, kind)
 
     def _value(self, value: str, column: str, name: str) -> str:
         """An item, a propensity, or the reward of this name."""

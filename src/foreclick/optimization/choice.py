@@ -82,7 +82,7 @@ class LadderRates:
     """A fitted ladder over items at positions.
 
     Attributes:
-        fit: of `Ladder("ip")`, by production's word.
+        fit: of `Ladder("ip")`, by production's rank features.
         covariance: Shape (N, N): of γ, β and log p.
     """
 

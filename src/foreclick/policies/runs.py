@@ -166,13 +166,13 @@ def _table(rows: list[tuple[Any, Any, Any, int]]) -> pa.Table:
     *ids, scores, ranks = zip(*rows, strict=True)
     columns: dict[str, Any] = {}
     for (name, what), values in zip(_WORDS.items(), ids, strict=True):
-        strange = [
+        refused = [
             v for v in values if isinstance(v, bool) or not isinstance(v, str | int | np.integer)
         ]
-        if strange:
+        if refused:
             raise SourceError(
-                f"{len(strange):,} of the run's {what} are neither text nor integers, for example "
-                f"{strange[0]!r}. Convert them, for instance with str()."
+                f"{len(refused):,} of the run's {what} are neither text nor integers, for example "
+                f"{refused[0]!r}. Convert them, for instance with str()."
             )
         columns[name] = pa.array(map(str, values), pa.string())
     columns["score"] = np.fromiter(map(_score, scores), np.float64, len(rows))

@@ -7,8 +7,8 @@ itself and in training, an estimator of the paper predicts
 
     V̂ = Σ_g C_g,train / n_train · min(R_g, M),    R_g = (P_g,own / n_own) / (P_g,train / n_train).
 
-A ladder climbs with the counts that the other folds leave in each cell, and comes down from what
-production's word expects. What all contexts share is fitted once, to the whole log.
+A ladder climbs with the counts of the other folds in each cell, and comes down from the rates that
+production's rank features predict. What all contexts share is fitted once, to the whole log.
 
 Sizes: R rows, L lists, X contexts, K positions, T folds, Q cases, E entries, A targets.
 """
@@ -71,7 +71,7 @@ class Protocol:
         min_held: held-out records that a context must have in a fold to be judged there.
         weight: whether (context, fold) pairs count equally, or by their records.
         contexts: the contexts that take part; None for all.
-        truth: the reward that says what a list is worth, if not the reward that is predicted: in a
+        truth: the reward that predictions are compared with, if not the one that is predicted: in a
             simulated log, its expected clicks.
     """
 
@@ -270,7 +270,7 @@ class Cut:
         return ratio(new, all_)
 
     def training(self, own: Floats, group: Ints, whole: Floats) -> Floats:
-        """Shape (…, E): what is left to predict each fold from: other folds, or earlier ones.
+        """Shape (…, E): the sums of the other folds, or of earlier ones, that predict each fold.
 
         Args:
             own: Shape (…, E): the sum of each fold itself.
@@ -278,8 +278,8 @@ class Cut:
             whole: Shape (…, G): the sum of each group over all folds.
         """
         if not self.protocol.forward:
-            left = whole[..., group] - own
-            return np.where(left > own * _ROUNDING, left, 0.0)
+            others = whole[..., group] - own
+            return np.where(others > own * _ROUNDING, others, 0.0)
         training = np.zeros(own.shape)
         start = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group
         size, step = np.diff(np.append(start, len(group))), 1
@@ -443,16 +443,16 @@ def _by_hazard(
         )
         at = np.searchsorted(keys, wanted)
         there = np.append(keys, -1)[np.minimum(at, len(keys))] == wanted
-        left = []
+        training = []
         for own in (entries.earned[a], entries.exposed[a]):
             hazard = np.where(there, np.append(own, 0.0)[np.minimum(at, len(keys))], 0.0)
             if cut.protocol.forward:
                 before = np.append(0.0, np.cumsum(own))
-                left.append(before[at] - before[entries.start[wanted // count]])
+                training.append(before[at] - before[entries.start[wanted // count]])
             else:
-                left.append(cut.training(hazard, wanted // count, entries.by_cell(own)))
+                training.append(cut.training(hazard, wanted // count, entries.by_cell(own)))
         rates = np.zeros(atom.size)
-        rates[shown] = ratio(*left)[number]
+        rates[shown] = ratio(*training)[number]
         worth = product_of(rates.reshape(atom.shape), target).total
         values.append(sums(cut.row_case, batch.n * worth, len(cut.case_n)) / cut.case_n)
     return np.stack(values)
@@ -464,7 +464,7 @@ def _by_hazard(
 def _by_ladder(
     cut: Cut, targets: list[Target], fit: LadderFit, values: ClickValue | None
 ) -> Floats:
-    """Shape (A, Q): what is predicted of every case, by a ladder of production's word.
+    """Shape (A, Q): what is predicted of every case, by a ladder on production's rank features.
 
     What contexts share, β, examination, κ, strengths and items, is that of the whole log.
     """
@@ -521,7 +521,7 @@ def _held_out(cut: Cut, chain: RungChain, key: Ints, n: Floats, c: Floats) -> Fl
         coarser, of = numbered(
             rung.coarser[cell].astype(np.int64) * count + key % count, rung.size * count
         )
-        left = rung._replace(
+        training = rung._replace(
             strength=_of_cells(rung.strength, cell),
             n=cut.training(n, cell, rung.n),
             c=cut.training(c, cell, rung.c),
@@ -529,10 +529,10 @@ def _held_out(cut: Cut, chain: RungChain, key: Ints, n: Floats, c: Floats) -> Fl
             size=len(coarser),
             exposure=_of_cells(rung.exposure, cell),
         )
-        held_out.append(left)
-        whole_n, whole_c = left._replace(n=left.n + n, c=left.c + c).climb()
-        left_n, left_c = left.climb()
-        n, c, key = whole_n - left_n, whole_c - left_c, coarser
+        held_out.append(training)
+        whole_n, whole_c = training._replace(n=training.n + n, c=training.c + c).climb()
+        training_n, training_c = training.climb()
+        n, c, key = whole_n - training_n, whole_c - training_c, coarser
     return RungChain(tuple(held_out)).rates(np.ones(len(key)))[0].rate
 
 

@@ -29,7 +29,7 @@ from foreclick.engines import (
     read_schemas,
 )
 from foreclick.engines.files import ScratchFile, changed, fetched, given_twice, is_remote, states
-from foreclick.engines.kinds import called, loose
+from foreclick.engines.kinds import called, nullable
 from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.kept import KeptValues, kept
 from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
@@ -153,7 +153,7 @@ class Tally:
         Args:
             rows: the most that a batch holds.
         """
-        schema = loose(self.stored.kinds)
+        schema = nullable(self.stored.kinds)
         if len(self.files) == 1:
             yield from read_sorted(next(iter(self.files)), schema, rows)
             self._refuse_changed()
@@ -262,7 +262,7 @@ class Tally:
         """The compact rows in order, to a file that is there completely or not at all."""
         here = self._here()
         ordered = here.engine.batches(_ordered(here, self.shape.order))
-        write_sorted(ordered, loose(self.stored.kinds), path, meta, quick=quick)
+        write_sorted(ordered, nullable(self.stored.kinds), path, meta, quick=quick)
 
 
 def _of_rows(rows: pa.Table, fields: dict[str, Any]) -> Tally:
@@ -471,14 +471,14 @@ def read_in(home: Engine, path: str | Path | Sequence[str | Path]) -> Tally:
     here = dict(zip(metas, names, strict=True))
     for file, name in here.items():
         check_digest(name, metas[file], file)
-    alike: dict[tuple[Shape, str], list[str]] = {}
+    groups: dict[tuple[Shape, str], list[str]] = {}
     for file, meta in metas.items():
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in meta["shape"].items()
         }
-        alike.setdefault((Shape(**values), str(schemas[file].types)), []).append(file)
+        groups.setdefault((Shape(**values), str(schemas[file].types)), []).append(file)
     parts = []
-    for (shape, _), group in alike.items():
+    for (shape, _), group in groups.items():
         files = [here[file] for file in group]
         table = home.read_files("read_parquet", files, partitions=False)
         parts.append(
