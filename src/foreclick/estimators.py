@@ -73,7 +73,7 @@ class Ladder:
         prefix      the item below the same items
         position    the item at this position, times how much the slot is examined
         item        the item at any position
-        rankers     an item that both rankers place alike (see `foreclick.ladder.coefficients`)
+        rankers     an item with these rank features (see `foreclick.ladder.features`)
 
     A rung of *strength* s lets the one below it count as much as s records of its own. With n
     records and c clicks in a cell, and the rate r' of its cell on the rung below,
