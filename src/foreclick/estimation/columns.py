@@ -69,11 +69,11 @@ def _view(batch: Batch, policies: tuple[Policy, ...], depth: int) -> View:
 
 
 class ModelError(NamedTuple):
-    """Errors that no record shows: independent of each other, one a row.
+    """Independent model errors: of rates, given what is expected of them. No record shows them.
 
     Attributes:
         context: Shape (Z,): of each; None if they are of no context.
-        error: Shape (E, Z): by how much each puts the columns off, times records.
+        error: Shape (E, Z): the error of columns by each, times records.
     """
 
     context: Ints | None
@@ -106,8 +106,8 @@ class ColumnBatch:
             all that is asked for.
         model_errors: independent errors of E columns, or of these and N coefficients.
         sensitivity: Shape (N, E, X): how far n_x V_x moves with coefficients.
-        shared_errors: Shape (D, E, X) by source: how far n_x V_x is off by errors that contexts
-            share.
+        shared_errors: Shape (D, E, X) by source: the error of n_x V_x by model errors that
+            contexts share.
         click_value_gradient: Shape (E, I + F): by how much what clicks on items are worth, and γ,
             move each column.
         own_clicks: Shape (E, R): of a ladder in parts, the score of a rate of the part's own: how

@@ -38,10 +38,10 @@ from foreclick.ladder.shrinkage import (
 )
 
 FEWEST = 0.02
-"""At least this share of readers goes on below an item, so that no examination is 0."""
+"""The least share of readers who go on below an item, so that no examination is 0."""
 
 LEAST_STOPPING = 0.05
-"""κ below it changes nothing."""
+"""A smaller κ counts as 0."""
 
 
 class FirstClicks(NamedTuple):
@@ -140,7 +140,7 @@ def _shrunk(clicks: Floats, expected: Floats, mean: Floats, strength: float) -> 
 
 
 def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> Stopping | None:
-    """How readers stop, by the first clicks of all batches; None if the log does not show it.
+    """How readers stop, by the first clicks of all batches; None if the test does not find it.
 
     Args:
         firsts: of each batch.

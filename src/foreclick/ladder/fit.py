@@ -54,7 +54,7 @@ from foreclick.question import Question, policy_depth
 from foreclick.tallies.base import Tally
 
 STEP = 0.02
-"""By which share κ is moved to see what that does."""
+"""The relative step of κ in difference quotients."""
 
 MOST_ROUNDS, SETTLED = 30, 0.2
 """Coefficients and strengths are fitted alternately, until strengths move by less than 20 %: in two
@@ -384,7 +384,7 @@ def _start(batches: Sequence[Batch], spec: LadderSpec) -> LadderFit:
 
 
 def _fit_alternately(batches: Sequence[Batch], start: LadderFit) -> LadderFit:
-    """With coefficients and strengths, each learnt given the others, and the test of feedback."""
+    """With coefficients and strengths, each fitted given the others, and the test of feedback."""
     spec, parameters, slope = start.spec, start.parameters, None
     given, parts = spec.ladder.examination is not None, _pairs(batches, start)
     for iteration in range(MOST_ROUNDS):
@@ -414,7 +414,7 @@ def _fit_stopping(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
     if stopping is None:
         return fit
     reports, given = fit.reports, spec.ladder.examination is not None
-    for close in (1e-3, 1e-3, 1e-11):  # fewer read on, so rates rise, so fewer read on
+    for close in (1e-3, 1e-3, 1e-11):  # readers depend on rates, and rates on readers
         rounds = (*fit.reading.rounds, fit.parameters)
         fit = replace(fit, reading=Reading(spec.reward, spec.unit, stopping, rounds))
         solution = solve(_pairs(batches, fit), fit.parameters, given=given, close=close)

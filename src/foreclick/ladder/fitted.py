@@ -22,7 +22,7 @@ class LadderSpec:
     """What is fitted.
 
     Attributes:
-        ladder: what was asked for; what it gives itself is not learnt.
+        ladder: what was asked for; the examination and stopping that it gives are not learnt.
         reward: what is counted.
         unit: what of the reward counts as one click.
         dated: whether the log has enough periods for clicks to be predicted from those before.

@@ -109,11 +109,11 @@ class RungChain:
         return next(j for j, rung in enumerate(self.rungs) if isinstance(rung.exposure, np.ndarray))
 
     def climb(self) -> tuple[Floats, Floats]:
-        """Records and clicks that reach what the chain stands on."""
+        """Records and clicks that reach the base cells."""
         return self.rungs[-1].climb()
 
     def base(self, first: int = 0) -> Ints:
-        """Shape (G,): what each cell of a rung stands on in the end: its pair."""
+        """Shape (G,): the base cell of each cell of a rung: its pair."""
         at = self.rungs[first].coarser
         for rung in self.rungs[first + 1 :]:
             at = rung.coarser[at]
@@ -187,7 +187,7 @@ class SlotRung(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """How much columns count rates.
+    """The weights h of rates in columns.
 
     Attributes:
         rungs: Shape (E, cells) by rung, the finest first.
@@ -199,12 +199,12 @@ class Weights(NamedTuple):
 
 
 class ChainGradient(NamedTuple):
-    """How far columns move, and which errors no record shows.
+    """Gradients of columns on a chain, and the model errors of its cells.
 
     Attributes:
-        by_click: Shape (E + N, G): with a click in each of the finest cells.
-        by_exposure: Shape (E, cells): with the logarithm of the exposure of cells on the rung
-            that is examined; `context`: Shape (cells,): their contexts.
+        by_click: Shape (E + N, G): by a click in each of the finest cells.
+        by_exposure: Shape (E, cells): by the logarithm of the exposure of cells on the rung that
+            is examined; `context`: Shape (cells,): their contexts.
         unexplained: errors of cells, given what their coarser cells expect of them.
     """
 
@@ -278,7 +278,7 @@ class SlotChain:
             passed, owner = gradient[:, rung.coarser], context[self.chain.base(j)]
             owner = self.by_cell(j, self.slots.context, owner)
             expected = self.by_cell(j, self.rungs[j].expected, self.rates[j].expected)
-            # A rung without rates of its own hides nothing; its exposure may matter.
+            # A rung without rates of its own has no model errors; its exposure may matter.
             off = self.unexplained(j, weights, passed if rung.has_rates else passed[:width])
             if rung.has_rates:
                 error = off * np.sqrt(dispersion * expected / rung.strength)
@@ -289,9 +289,9 @@ class SlotChain:
         return ChainGradient(gradient, by_exposure, where, unexplained)
 
     def unexplained(self, number: int, weights: Weights, passed: Floats) -> Floats:
-        """Shape (E, cells): (h − A' n) s / (n + s), what a cell that is off by 1 puts columns off.
+        """Shape (E, cells): (h − A' n) s / (n + s), the derivative of columns by errors of cells.
 
-        That is, if its rate is not what the coarser cell expects of it.
+        The error of a cell is its rate minus what its coarser cell expects of it.
 
         Args:
             number: of the rung.

@@ -1,12 +1,12 @@
-"""The ladder's formula: counts climb from fine cells to coarse ones, rates come back down.
+"""The ladder's formula: a Poisson-gamma mean, and the sums that coarser cells get.
 
-A rung of strength s lets the rung below count as much as s records of its own. With n records and
-c clicks in a cell, and the rate r' of its cell on the rung below,
+A rung of strength s lets the next coarser rung count as much as s records of its own. With n
+records and c clicks in a cell, and the rate r' of its coarser cell,
 
-    r = (c + s r' e) / (n + s)                                                (downwards)
-    n' = Σ n e s / (n + s),    c' = Σ c s / (n + s)                           (upwards)
+    r = (c + s r' e) / (n + s)                        rates, from coarse to fine
+    n' = Σ n e s / (n + s),    c' = Σ c s / (n + s)   counts, from fine to coarse
 
-where e says how much a record of the cell exposes the cell below. With s = ∞ a rung has no rate of
+where e is how much a record of the cell exposes its coarser cell. With s = ∞ a rung has no rate of
 its own. Everything that uses a ladder goes through these functions.
 """
 
@@ -21,7 +21,7 @@ from foreclick.batches import Floats, Ints, sums
 
 
 def borrowed(n: Floats, s: Floats | float) -> Floats:
-    """Which share of a cell's rate comes from the rung below: s / (n + s)."""
+    """The share of a cell's rate that its coarser cell decides: s / (n + s)."""
     return np.ones_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(s / (n + s))
 
 
@@ -36,37 +36,42 @@ def leverage_factor(own: Floats) -> Floats:
 
 
 def climb(
-    n: Floats, c: Floats, s: Floats | float, below: Ints, count: int, exposed: Floats | float = 1.0
+    n: Floats,
+    c: Floats,
+    s: Floats | float,
+    coarser: Ints,
+    count: int,
+    exposed: Floats | float = 1.0,
 ) -> tuple[Floats, Floats]:
-    """Records and clicks that the cells of a rung of strength s pass on to the rung below.
+    """Records and clicks that the cells of a rung of strength s pass on to coarser cells.
 
     Args:
         n: Shape (G,): records of each cell.
         c: Shape (G,): clicks of each cell.
         s: the strength of the rung.
-        below: Shape (G,): the cell of the rung below that each belongs to.
-        count: how many cells the rung below has.
-        exposed: Shape (G,): how much a record exposes the cell below.
+        coarser: Shape (G,): the coarser cell that each belongs to.
+        count: how many coarser cells there are.
+        exposed: Shape (G,): how much a record exposes its coarser cell.
     """
     share = borrowed(n, s)
-    return sums(below, n * share * exposed, count), sums(below, c * share, count)
+    return sums(coarser, n * share * exposed, count), sums(coarser, c * share, count)
 
 
 def descend(n: Floats, c: Floats, s: Floats | float, expected: Floats) -> Floats:
-    """The rate of each cell, from its counts and from what the rung below expects of it, r' e."""
+    """The rate of each cell, from its counts and from what its coarser cell expects of it, r' e."""
     return np.asarray(c * own_weight(n, s) + expected * borrowed(n, s))
 
 
 # --- how strong a rung is -------------------------------------------------------------------------
 
 GAIN = 4.0
-"""By so much must something more to learn raise the logarithm of the likelihood."""
+"""The least gain in log-likelihood for which one more parameter is fitted."""
 
 _GRID: Floats = np.linspace(-2.0, 7.0, 28)
 
 
 def minimum_on_grid(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float]]:
-    """The number below `size` with the least loss, of a loss with one valley; and all that it saw.
+    """The number below `size` with the least loss, of a unimodal loss; and all losses that it took.
 
     Every fourth is tried first, then those around the best.
     """

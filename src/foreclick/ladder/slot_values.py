@@ -35,7 +35,7 @@ from foreclick.metrics import CLICKS
 
 
 class ValueErrors(NamedTuple):
-    """How columns move with what clicks earned, and what no record shows of that.
+    """Influence of what clicks earned on columns, and model errors of click values.
 
     Attributes:
         influence: Shape (E, R): of what clicks of a record earned beside what was expected.
@@ -97,7 +97,7 @@ class SlotValues:
         context: Ints,
         add_up: Callable[[Ints, Floats], Floats],
     ) -> ValueErrors:
-        """How columns move with what clicks earned, and what no record shows of that.
+        """Influence of what clicks earned on columns, and model errors of click values.
 
         Args:
             weights: how much columns count values.

@@ -24,7 +24,7 @@ ITEMS_CHANGE = "Click rates of items change"
 
 _ENOUGH = 3  # periods in which an item must have been shown for its slope to be one
 _SURE = 3.0  # standard errors from which a trend is one
-_WORTH = 0.1  # of a rate, from the first to the last period: less is not worth speaking of
+_WORTH = 0.1  # of a rate, from the first to the last period: less is not reported
 
 
 class Drift(NamedTuple):
