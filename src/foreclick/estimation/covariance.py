@@ -45,7 +45,8 @@ factor of τ².
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -403,7 +404,7 @@ def newey_west(values: Floats, lags: int = NEWEY_WEST_LAGS) -> float:
 
 # --- several logs: their clusters are the same days and users -------------------------------------
 
-Errors: TypeAlias = dict[str, dict[Any, float]]
+Errors: TypeAlias = dict[str, dict[Hashable, float]]
 """By kind of cluster and by cluster."""
 
 
@@ -412,10 +413,10 @@ def errors_of(of: Covariance, s: int, design: Floats, tally: Tally) -> Errors:
     codes, by_kind = batches_of(tally).codebook.periods, {}
     periods = [] if codes is None else codes.values.to_pylist()
     for kind, (numbers, errors) in of.by_cluster(s, design).items():
-        keys: list[Any] = numbers.tolist()
+        keys: Sequence[Hashable] = numbers.tolist()
         if kind != "unit":
             size = BUCKETS if kind == BOTH else 1
-            keys = [(periods[key // size], key % size) for key in keys]
+            keys = [(periods[number // size], number % size) for number in numbers.tolist()]
         by_kind[kind] = dict(zip(keys, errors.tolist(), strict=True))
     return by_kind
 

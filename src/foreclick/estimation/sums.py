@@ -19,6 +19,7 @@ from foreclick.estimation.parts import BatchParts
 from foreclick.metrics import Metric
 from foreclick.models import ClickModel
 from foreclick.question import Target, by_hazard
+from foreclick.results import Value
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -245,7 +246,7 @@ class ModelErrors(Adds):
 class Uncovered(NamedTuple):
     """A context, its records, the share of exposure that is covered, and how much is not."""
 
-    context: Any
+    context: Value
     records: float
     covered: float
     uncovered: float
@@ -307,7 +308,7 @@ class Absent:
     """Contexts that somebody has no answer for: how many, and some of them."""
 
     count: int = 0
-    examples: tuple[Any, ...] = ()
+    examples: tuple[Value, ...] = ()
 
     def __add__(self, other: Absent) -> Absent:
         """Those of both, in order."""
