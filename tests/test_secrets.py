@@ -18,6 +18,7 @@ import foreclick as fc
 from foreclick.cli import main
 from foreclick.cli.output import show
 from foreclick.errors import SourceError
+from foreclick.rendering.files import plot
 from foreclick.results import Result
 from foreclick.secrets import masked, printable, visible
 
@@ -106,7 +107,7 @@ def test_titles_notes_cells_and_pictures(tmp_path):
     policy = {"context": [1], "items": [[2, 1]]}
     compared = fc.compare(fc.read_log(LOG, unit="day"), {URL: policy, "b": policy})
     compared.save(tmp_path / "x.pdf", title=URL)
-    chart = compared.plot(title=URL)
+    chart = plot(compared, URL)
     drawn = [chart.svg(), repr(chart), *(mark.text for mark in chart.layout()[0])]
     assert "***" in drawn[0]
     assert "HIDDEN" not in "".join(drawn)

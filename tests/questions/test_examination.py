@@ -302,7 +302,7 @@ def test_an_error_of_the_curve_moves_the_value_as_far_as_it_does(log, metric, cl
             ends.append(asked(log, by, metric, logging=logging).value)
         slopes.append((ends[0] - ends[1]) / 2e-5)
     assert np.abs(slopes).max() > 1e-3
-    assert found.off_by.by_source["examination"] == pytest.approx(slopes, rel=1e-5, abs=1e-8)
+    assert found.shared_errors.by_source["examination"] == pytest.approx(slopes, rel=1e-5, abs=1e-8)
     given = asked(log, fc.Weighted("pbm", clip, p.tolist()), metric, ("period",), logging=logging)
     more = found.covariance - given.covariance
     assert more == pytest.approx(np.diag([np.sum(np.square(slopes)), 0]), rel=1e-4, abs=1e-12)

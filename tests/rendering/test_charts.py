@@ -21,6 +21,7 @@ from foreclick.rendering.drawing import (
     Span,
     interval,
 )
+from foreclick.rendering.files import plot
 from foreclick.results import Result
 from tests.rendering.samples import (
     backtest,
@@ -34,13 +35,13 @@ EVERY = [backtest, comparison, evaluation, examination, support]
 
 
 def rows_of(result: Result, number: int = 0) -> RowChart:
-    part = result.plot().parts[number]
+    part = plot(result).parts[number]
     assert isinstance(part, RowChart)
     return part
 
 
 def plot_of(result: Result, number: int = 0) -> LineChart:
-    part = result.plot().parts[number]
+    part = plot(result).parts[number]
     assert isinstance(part, LineChart)
     return part
 
@@ -63,7 +64,7 @@ class TestBacktest:
     def test_several_clips_are_lines_and_rctr_is_dashed(self):
         rows = backtest(clips=(100.0, 1.0, math.inf)).rows
         rows = tuple(r for r in rows if r["estimator"] != "rctr" or r["clip"] == math.inf)
-        clips, dcg = Backtest(rows, tuple(rows[0])).plot().parts
+        clips, dcg = plot(Backtest(rows, tuple(rows[0]))).parts
         assert (clips.title, dcg.title) == ("Backtest of clicks@3", "Backtest of dcg@10")
         assert isinstance(dcg, LineChart)
         assert list(dcg.places) == ["1", "100", "∞"]
@@ -108,7 +109,7 @@ class TestEvaluation:
         one, other = evaluation(country="DE"), evaluation(country="NL")
         result = fc.Evaluation(one.rows + other.rows, one.columns, answering="ip", by=("country",))
         assert [row.name for row in rows_of(result).rows] == ["DE", "NL"]
-        assert [part.title for part in result.plot().parts] == [
+        assert [part.title for part in plot(result).parts] == [
             "clicks@3 by country",
             "dcg@10 by country",
         ]

@@ -160,7 +160,7 @@ class Candidate:
         return int(self._known.sum())
 
     @property
-    def strange_items(self) -> set[Any] | None:
+    def unknown_items(self) -> set[Any] | None:
         """The items that it shows, if the log shows none of them in the same context."""
         pairs = self.lists.pairs.ravel() if self.policy.complete else self.slots.pair
         if np.any((pairs >= 0) & (pairs < self.batch.pair_count)):

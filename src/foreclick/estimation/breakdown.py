@@ -46,7 +46,7 @@ def variance_by_source(
         each = [(e, np.array([w, 0.0])) for e, w in zip(both, slopes, strict=True)]
     shared = SharedErrors()
     for estimate, by in each:
-        shared += float(by[0]) * estimate.off_by
+        shared += float(by[0]) * estimate.shared_errors
     found = {**shared.variances(), SAMPLE: float(sample)}
     shown = float(slopes @ estimates.shown(s, design) @ slopes)
     hidden = float(slopes @ covariance @ slopes) - shown - sum(found.values())

@@ -287,7 +287,7 @@ class ColumnSums:
         if not self.stratum.records:
             return Unseen(0.0, 0.0)
         if self.target.ladder is not None:
-            return Unseen(0.0, self.coverage.further / self.stratum.records)
+            return Unseen(0.0, self.coverage.unreachable_gain / self.stratum.records)
         cap = None if caps is None else caps.get(self.metric)
         if cap is None:
             cap = self.stratum.best_rate(self.target.model, self.metric)

@@ -323,12 +323,12 @@ class Covariance:
         slope = errors.sensitivity[s][:, column - int(self._starts[g])]
         return float(slope @ errors.known @ slope) / float(self._records[s]) ** 2
 
-    def off_by(self, s: int, column: int) -> SharedErrors:
+    def shared_errors(self, s: int, column: int) -> SharedErrors:
         """How far errors that contexts share put a column off; of a part, rates that all share."""
         g = self._group(column)[0]
         n, at = float(self._records[s]), column - int(self._starts[g])
-        off_by = self.found.groups[g].off_by
-        errors = {source: each[s, :, at] / n for source, each in off_by.items()}
+        shared_errors = self.found.groups[g].shared_errors
+        errors = {source: each[s, :, at] / n for source, each in shared_errors.items()}
         shift, se = self.own_clicks(s, column)
         if shift:
             apart = math.sqrt(max(shift**2 - (SEGMENT_TOLERANCE * se) ** 2, 0.0))

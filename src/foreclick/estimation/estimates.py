@@ -260,12 +260,12 @@ class Estimate:
         return _joined(own, self._correlation(), self.slopes[0])
 
     @cached_property
-    def off_by(self) -> SharedErrors:
+    def shared_errors(self) -> SharedErrors:
         """How far errors that all contexts share put it off."""
         assert self.slopes is not None  # noqa: S101 - see `has_variance`
         s, errors = self.stratum.number, SharedErrors()
         for slope, column in zip(self.slopes[0].tolist(), self.columns, strict=True):
-            errors += slope * self.estimates.off_by(s, column)
+            errors += slope * self.estimates.shared_errors(s, column)
         return errors
 
     @cached_property
@@ -286,7 +286,7 @@ class Estimate:
     @cached_property
     def covariance(self) -> Floats:
         """Shape (2, 2): of the value and of production's."""
-        own = self.sampled + self.off_by.covariance(self.off_by)
+        own = self.sampled + self.shared_errors.covariance(self.shared_errors)
         shown = self.estimates.shown(self.stratum.number, self.design())
         return np.asarray(shown + self.hidden + np.diag([own, 0.0]))
 
@@ -451,7 +451,7 @@ class Estimates(Covariance):
         for i, one in enumerate(estimates):
             for j, two in enumerate(estimates[: i + 1]):
                 more = self._hidden_pair(one, two, float(correlation[i, j]), production=production)
-                more += one.off_by.covariance(two.off_by)
+                more += one.shared_errors.covariance(two.shared_errors)
                 joint[i, j] += more + (one.sampling_variance if i == j else 0.0)
                 joint[j, i] = joint[i, j]
         return joint

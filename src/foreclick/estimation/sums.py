@@ -143,7 +143,7 @@ class Coverage(Adds, Generic[V]):
         out, out_records: contexts of which nothing is covered, and their records.
         largest: the largest weight that a record can have, before it is clipped.
         borrowed: of a ladder, the part of the credit that went to items never shown in the context.
-        further: how much more that is, if production could not have shown them.
+        unreachable_gain: how much more that is, if production could not have shown them.
     """
 
     mass: V
@@ -159,7 +159,7 @@ class Coverage(Adds, Generic[V]):
     out_records: V | float = 0.0
     largest: V | float = field(default=0.0, metadata={"add": np.maximum})
     borrowed: V | float = 0.0
-    further: V | float = 0.0
+    unreachable_gain: V | float = 0.0
 
     def over_contexts(self, parts: BatchParts) -> Coverage[Floats]:
         """The sums over contexts; of weights, the largest in any part."""
@@ -279,7 +279,7 @@ class GroupSums(Adds):
         repeated: Shape (S, 2, E): the covered exposure, and that of cells seen in several periods.
         least_covered: by target, for support.
         errors: of a ladder, errors that no record shows.
-        off_by: Shape (S, D, E) by source: how far errors that contexts share put columns off.
+        shared_errors: Shape (S, D, E) by source: errors of columns that contexts share.
         samples: Shape (S, 4, A) by candidate that is a sample: see `weighted.sampled_errors`.
         influence: Shape (S, G, E + N) by kind of clusters: Σ (ψ + V).
         own_clicks: by kind of clusters, the score of rates of the part's own, beyond those that
@@ -290,7 +290,7 @@ class GroupSums(Adds):
     coverage: Coverage[Floats]
     rungs: Floats | None
     errors: ModelErrors | None
-    off_by: dict[str, Floats]
+    shared_errors: dict[str, Floats]
     samples: dict[int, Floats]
     influence: tuple[Floats, ...]
     own_clicks: tuple[Floats, ...]

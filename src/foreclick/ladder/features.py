@@ -68,7 +68,7 @@ class PairDays:
 
     Args:
         batch: the records.
-        dated: whether periods say what came before what.
+        dated: whether periods are in order.
 
     Attributes:
         lists: the lists by day.

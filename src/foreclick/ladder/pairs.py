@@ -1,8 +1,8 @@
 """The pairs of a batch as the fit sees them: clicks and exposure by day, and the score.
 
-**Production learns from its clicks.** An item stands high because it was lucky, so the plain score
-counts luck twice. But whatever z was known before the clicks of a day, Σ z (c − e α̂) = 0 on
-average, if α̂ is what the whole log says of the pair. So β and the examination p of positions solve
+**Production learns from its clicks.** Clicks by chance raise an item's rank, so the plain score is
+biased. But whatever z was known before the clicks of a day, Σ z (c − e α̂) = 0 on average, with α̂
+the pair's rate by the whole log: z is an instrument. So β and the examination p of positions solve
 it with z the features as they stood on each day, and the position. Without days, z are the features
 of the whole log: the plain score.
 """

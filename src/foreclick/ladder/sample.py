@@ -26,7 +26,7 @@ LEAST_CONTEXTS = 30
 """Contexts that a sample has on average at least: few large ones would leave it empty by chance."""
 
 ENOUGH_DAYS = 5
-"""Periods that a log must have for the days before a day to say something."""
+"""Periods that a log must have for clicks of a day to be predicted from earlier days."""
 
 
 class Sample(NamedTuple):

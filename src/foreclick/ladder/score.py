@@ -99,8 +99,7 @@ def score_ladder(
     by_pair = on_pairs.of_all_pairs(sample) if fit.log.finer else on_pairs.by_click
     gradient = columns.slots.gradient(weights, by_pair, context)
     by_click = gradient.by_click[:width]
-    slope = _slope(columns, on_pairs, gradient)
-    residuals = _residuals(columns)
+    slope, residuals = _slope(columns, on_pairs, gradient), _residuals(columns)
     unexplained = [*on_pairs.unexplained, *gradient.unexplained]
     for errors in unexplained:
         errors.error[:width] *= unit
@@ -124,7 +123,7 @@ def score_ladder(
 
 
 def _with_values(scored: ColumnBatch, of_values: ValueErrors) -> ColumnBatch:
-    """With how what clicks earned moves columns, and with its errors."""
+    """With the influence and the errors of click values."""
     assert scored.influence is not None  # noqa: S101 - of rows
     shared = {name: error[None] for name, error in of_values.shared.items()}
     return replace(
@@ -283,7 +282,7 @@ def _coverage(columns: _Columns, state: RungState, earned: _Earnings) -> Coverag
         mass=group_sums(slots.context, columns.shown, count),
         covered=group_sums(slots.context, np.where(new, 0.0, columns.shown), count),
         borrowed=group_sums(slots.context, new * earned.earned * unit, count),
-        further=group_sums(slots.context, earned.earned * more * unit, count),
+        unreachable_gain=group_sums(slots.context, earned.earned * more * unit, count),
     )
 
 
@@ -304,18 +303,18 @@ def _with_weights(
 def _rung_shares(columns: _Columns, state: RungState) -> Floats:
     """Shape (rungs, E, X): how much exposure took its rate from which rung, the finest first."""
     slots, chain, item = columns.slots, columns.slots.chain, state.log.item
-    left, shares = np.ones(len(columns.unlogged)), []
+    remaining, shares = np.ones(len(columns.unlogged)), []
     for rung, slot in zip(chain.rungs, slots.rungs, strict=True):
         share = borrowed(slot.n, rung.strength)
-        shares.append(left * (1 - share))
-        left = left * share
+        shares.append(remaining * (1 - share))
+        remaining = remaining * share
     own = np.zeros(len(state.pairs.rate))
     own[: len(item.n)] = 1 - item.borrowed()
     own = own[slots.slots.pair]
-    new = columns.unlogged * left
+    new = columns.unlogged * remaining
     names = columns.fit.log.spec.ladder.rungs
-    none = [np.zeros(len(left))] * (len(names) - len(shares) - 3)
-    each = np.stack([*none, *shares, left * own, left * (1 - own) - new, new])
+    none = [np.zeros(len(remaining))] * (len(names) - len(shares) - 3)
+    each = np.stack([*none, *shares, remaining * own, remaining * (1 - own) - new, new])
     count = columns.view.batch.context_count
     return group_sums(slots.slots.context, columns.shown * each[:, None], count)
 
@@ -324,7 +323,7 @@ def _rung_shares(columns: _Columns, state: RungState) -> Floats:
 
 
 def _rate_weights(columns: _Columns, state: RungState, earned: _Earnings) -> Weights:
-    """How much columns count the rates of all cells and pairs."""
+    """The weights of the rates of all cells and pairs in columns."""
     shown, logged = columns.shown * columns.shown_value, columns.logged * columns.logged_value
     weights = columns.slots.weights(shown, -logged, len(state.pairs.rate))
     if columns.fit.log.stopping:
@@ -683,9 +682,9 @@ def _own_clicks(columns: _Columns, by_click: Floats, residuals: _Residuals) -> F
     p = padded(tuple(columns.fit.parameters.p), max(len(columns.theta[0]), batch.depth))
     size, pair, e = batch.pair_count, chain.base(), p[columns.position]
     shown, known = columns.shown * columns.shown_value * p[slots.position], ~columns.unlogged
-    moved = group_sums(slots.pair[known], shown[:, known], size)
-    moved -= group_sums(pair, columns.logged * columns.logged_value * e, size)
-    alone = ratio(moved, sums(pair, chain.finest.n * e, size))
-    alone = np.clip(alone, -SEGMENT_WEIGHT_BOUND, SEGMENT_WEIGHT_BOUND)
-    missed = alone[:, pair] - by_click
-    return residuals.over_slots(columns.cells.finest, missed) * columns.fit.log.spec.unit
+    gradient = group_sums(slots.pair[known], shown[:, known], size)
+    gradient -= group_sums(pair, columns.logged * columns.logged_value * e, size)
+    own_weight = ratio(gradient, sums(pair, chain.finest.n * e, size))
+    own_weight = np.clip(own_weight, -SEGMENT_WEIGHT_BOUND, SEGMENT_WEIGHT_BOUND)
+    excess_weight = own_weight[:, pair] - by_click
+    return residuals.over_slots(columns.cells.finest, excess_weight) * columns.fit.log.spec.unit

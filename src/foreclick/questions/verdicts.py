@@ -163,7 +163,11 @@ class Pair:
         if not (one.ladder and one.has_variance) or not (baseline is None or baseline.has_variance):
             return 0.0
         joint = one.covariance if baseline is None else one.estimates.joint([one, baseline])
-        error = one.off_by if baseline is None else one.off_by + -1.0 * baseline.off_by
+        error = (
+            one.shared_errors
+            if baseline is None
+            else one.shared_errors + -1.0 * baseline.shared_errors
+        )
         variance = float(np.array([1.0, -1.0]) @ joint @ np.array([1.0, -1.0]))
         return min(error.covariance(error) / variance, 1.0) if variance > 0 else 0.0
 

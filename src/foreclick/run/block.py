@@ -128,10 +128,10 @@ def item_names(block: Block, policies: Sequence[Policy]) -> tuple[ItemNames, ...
     """By candidate, whether it shows any item of the log, in its whole lists."""
     found, depth = [], block.view.policies.depth
     for policy, member in zip(policies, block.view.members, strict=True):
-        unknown = member.strange_items
+        unknown = member.unknown_items
         if unknown is not None and policy.longest > depth:
             deepest = int(min(policy.longest, _DEEPEST))
-            unknown = View.of(block.whole, [policy], deepest).members[0].strange_items
+            unknown = View.of(block.whole, [policy], deepest).members[0].unknown_items
         ours = frozenset(block.whole.items.to_pylist()) if unknown is not None else frozenset()
         found.append(ItemNames(ours, frozenset(unknown or ())))
     return tuple(found)

@@ -56,10 +56,10 @@ from foreclick.tallies.base import Tally
 from foreclick.weighting.small_cells import entries_of, hidden_sums, repeated_exposure
 from foreclick.weighting.weighted import (
     least_covered,
-    list_worth,
     sampled_errors,
     score_weighted,
     weigh,
+    weighted_list_values,
 )
 
 T = TypeVar("T")
@@ -281,7 +281,7 @@ class BatchWork:
         columns = _with_production(block, q, columns, targets, credit)
         repeated = repeated_exposure(w, entries["period"]) if dated else None
         found = replace(
-            self._group_sums(block, columns, lambda c: list_worth(w, view, c)),
+            self._group_sums(block, columns, lambda c: weighted_list_values(w, view, c)),
             filled=filled,
             hidden=hidden_sums(parts, w, q.clusters, entries),
             repeated=None if repeated is None else parts.over_contexts(repeated),
@@ -323,7 +323,7 @@ class BatchWork:
             coverage=columns.coverage.over_contexts(parts),
             rungs=None if columns.rungs is None else parts.over_contexts(columns.rungs),
             errors=model_errors(parts, columns) if clusters else None,
-            off_by={source: parts.over_contexts(each) for source, each in shared.items()},
+            shared_errors={source: parts.over_contexts(each) for source, each in shared.items()},
             samples={
                 c: parts.over_contexts(sampled_errors(block.view, c, list_values_of(c)))
                 for c in (self.sampled if clusters else ())

@@ -63,8 +63,8 @@ class WeighedCells:
         weight: Shape (A, C, G): min(H_g / P_g, M).
         values: Shape (A, C, G): what the cell adds to the value; None: C_g W_g.
         worth: Shape (A, M): what each list of the candidates is worth; None: its cells tell it.
-        levers: Shape (A, C, J): how much the value moves with log p of each atom's position, if the
-            cell's rate stays; None: as much as the atom adds to it.
+        by_log_p: Shape (A, C, J): the derivative of the value by log p of each atom's position, if
+            the cell's rate stays; None: what the atom adds to it.
         given: Shape (A, J): P of each atom where the logging policy is given.
         known: whether the logging probabilities are given, so that no rate was fitted.
         by_row: whether every row of the log has a propensity of its own.
@@ -85,7 +85,7 @@ class WeighedCells:
     weight: Floats
     values: Floats | None = None
     worth: Floats | None = None
-    levers: Floats | None = None
+    by_log_p: Floats | None = None
     given: Floats | None = None
     known: bool = False
     by_row: bool = False
@@ -243,7 +243,7 @@ def _with_hazards(logged: WeighedCells, policies: Candidate) -> WeighedCells:
     records = cells.batch.context_n[lists.context]
     shape = logged.wanted.shape
     weight, values = np.zeros(shape), np.zeros(shape)
-    worth, levers = np.zeros((shape[0], mass.shape[1])), np.zeros((*shape[:2], len(cells.slot)))
+    worth, by_log_p = np.zeros((shape[0], mass.shape[1])), np.zeros((*shape[:2], len(cells.slot)))
     for a, target in enumerate(logged.targets):
         atom = list_atoms(cells, policies, target)
         at = np.where(atom >= 0, cells.cell[atom], cells.size)
@@ -259,8 +259,10 @@ def _with_hazards(logged: WeighedCells, policies: Candidate) -> WeighedCells:
         values[a] = logged.records * earned
         worth[a] = product.total
         lever = (records[:, None] * product.slope * rate)[row, position] * own
-        levers[a] = group_sums(atom[row, position], lever, len(cells.slot))
-    return replace(logged, ratio=weight, weight=weight, values=values, worth=worth, levers=levers)
+        by_log_p[a] = group_sums(atom[row, position], lever, len(cells.slot))
+    return replace(
+        logged, ratio=weight, weight=weight, values=values, worth=worth, by_log_p=by_log_p
+    )
 
 
 class Product(NamedTuple):
@@ -432,7 +434,7 @@ def _examination_errors(w: WeighedCells) -> Floats:
     the rates of items that the log showed there.
     """
     cells, (targets, count, _) = w.cells, w.wanted.shape
-    moved = w.levers
+    moved = w.by_log_p
     if moved is None:
         own = ratio(cells.mass * w.exposure[:, None], w.wanted[:, :, cells.cell])
         moved = (w.value * w.free)[:, :, cells.cell] * own
@@ -456,7 +458,7 @@ def _examination_errors(w: WeighedCells) -> Floats:
     return errors.reshape(width, targets * count, contexts)
 
 
-def list_worth(w: WeighedCells, view: View, c: int) -> Floats:
+def weighted_list_values(w: WeighedCells, view: View, c: int) -> Floats:
     """Shape (A, M): Σ_g u_g r_g e_g of each of the candidates' lists, as candidate c is clipped."""
     if w.worth is not None:
         return w.worth
