@@ -32,6 +32,7 @@ from foreclick.rules import (
     names,
     whole,
 )
+from foreclick.threads import one_blas_thread
 from foreclick.words import did_you_mean
 
 P = ParamSpec("P")
@@ -317,13 +318,13 @@ def check(**given: Any) -> None:  # noqa: ANN401
 
 
 def verb(**others: _Check) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function a verb: as `checked`, and while it works it shows its progress."""
+    """Make a function a verb: as `checked`, with its progress, and BLAS in one thread."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @checked(**others)
         @wraps(function)
         def working_verb(*args: P.args, **kwargs: P.kwargs) -> R:
-            with working():
+            with working(), one_blas_thread():
                 return function(*args, **kwargs)
 
         return working_verb

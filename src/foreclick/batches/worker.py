@@ -15,6 +15,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, BinaryIO
 
+from foreclick.threads import one_blas_thread
+
 START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from foreclick.batches.worker import serve; serve()"
@@ -30,9 +32,10 @@ def serve() -> None:
     work = _said(answers, lambda: pickle.load(source))  # noqa: S301 - of the parent process
     parts: SimpleQueue[Any] = SimpleQueue()
     Thread(target=_receive, args=(source, parts), daemon=True).start()
-    while True:
-        part = parts.get()
-        _said(answers, partial(work, part), answered=True)
+    with one_blas_thread():
+        while True:
+            part = parts.get()
+            _said(answers, partial(work, part), answered=True)
 
 
 def _said(answers: BinaryIO, do: Callable[[], Any], *, answered: bool = False) -> Any:  # noqa: ANN401
