@@ -261,7 +261,7 @@ def repetition_note(weighing: Iterable[str], contexts: int, median: float) -> li
         "query class, or context=None), read the log with propensity=, or give the logging policy "
         "with logging=."
     )
-    warnings.warn(message, ForeclickWarning, stacklevel=5)
+    warnings.warn(message, ForeclickWarning, stacklevel=6)
     return [message[0].upper() + message[1:]]
 
 

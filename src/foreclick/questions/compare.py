@@ -164,7 +164,7 @@ def compare(
     )
     announce_effort(tally, question.estimators, len(policies))
     estimates = estimate(tally, question)
-    notes += doubts + fit_notes(tally, estimates) + assumed
+    notes += doubts + fit_notes(tally, question, estimates) + assumed
     each = [estimates.of_candidate(c) for c in range(len(policies))]
     by_estimator = [dict(zip(candidates, ones, strict=True)) for ones in zip(*each, strict=True)]
     largest = largest_slots(tally, [one for ones in each for one in ones])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foreclick import inference
@@ -48,7 +48,7 @@ from foreclick.questions.answers import (
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.depth import compared_down
 from foreclick.questions.errors import error_rows
-from foreclick.questions.verdicts import Evidence, Pair, judge_pairs
+from foreclick.questions.verdicts import Evidence, Pair, Verdict, judge_pairs
 from foreclick.results import format_value
 from foreclick.rules import Choice
 from foreclick.run.effort import announce_effort
@@ -139,10 +139,158 @@ def evaluate(
         >>> [round(v, 3) for v in e["value"]], [round(v, 3) for v in e["production"]]
         ([0.667, 0.667], [0.5, 0.5])
     """
+    inquiry = inquire(
+        *local_tally(log),
+        candidate,
+        metrics=metrics,
+        estimators=estimators,
+        missing=missing,
+        trained_until=trained_until,
+        logging=logging,
+        baseline=baseline,
+        by=by,
+        confidence=confidence,
+        min_effect=min_effect,
+        guardrails=guardrails,
+    )
+    announce_effort(inquiry.tally, inquiry.question.estimators, len(inquiry.question.candidates))
+    return inquiry.answer(estimate(inquiry.tally, inquiry.question))
+
+
+# --- the question in full -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Inquiry:
+    """A question in full, and all that its answer depends on besides.
+
+    Attributes:
+        tally: the log.
+        question: what is asked of it.
+        level: how sure intervals are.
+        answering: the estimator whose rows are the answer.
+        against: what the candidate is compared with.
+        compared: a sentence on how far down lists are compared, if some end early.
+        min_effect: the smallest change worth having, as a share of production.
+        guardrails: metrics that must not fall, each with the share that it may lose.
+        notes: what the reader should know of the log and of the policies.
+        assumed: what estimators take as given.
+    """
+
+    tally: Tally
+    question: Question
+    level: Confidence
+    answering: str
+    against: str
+    compared: str
+    min_effect: float
+    guardrails: Mapping[AnyMetric, float]
+    notes: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+    def answer(self, estimates: Estimates) -> Evaluation:
+        """What is said of the estimates of this question, or of one that asks for more."""
+        pairs, rows, evidence, verdicts = self._part(estimates, whole=False)
+        ones = [pair.estimate for pair in pairs]
+        by, answering, notes = self.question.by, self.answering, [*self.notes]
+        sources: list[dict[str, Any]] = []
+        if self.question.clusters:
+            for pair, row in zip(pairs, rows, strict=True):
+                sources.extend(error_rows(pair, row) if row["estimator"] == answering else ())
+            notes += verdict_notes(rows, evidence, verdicts, by, answering)
+            if self.level.anytime:
+                notes.append(
+                    "The intervals hold at every look together, however often the log is looked at."
+                )
+        if isinstance(self.level.past, Backtest):
+            notes += _newness_note(rows, evidence, answering)
+        notes += [*self.assumed, *fit_notes(self.tally, self.question, estimates)]
+        notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
+        return Evaluation(
+            tuple(rows),
+            tuple(rows[0]),
+            tuple(notes),
+            evidence=tuple(evidence),
+            verdicts=tuple(verdicts),
+            answering=answering,
+            against=self.against,
+            compared=self.compared,
+            by=by,
+            whole=tuple(self._part(estimates, whole=True)[1]) if by else (),
+            sources=tuple(sources),
+        )
+
+    def _pairs(self, estimates: Estimates, *, whole: bool) -> list[Pair]:
+        """What is compared, in the order of rows."""
+        count = len(self.question.candidates)
+        ones, *others = (
+            estimates_for(self.question, estimates, c, whole=whole) for c in range(count)
+        )
+        baselines: Sequence[Estimate | None] = others[0] if others else [None] * len(ones)
+        return [Pair(one, other) for one, other in zip(ones, baselines, strict=True)]
+
+    def _part(
+        self, estimates: Estimates, *, whole: bool
+    ) -> tuple[list[Pair], list[dict[str, Any]], Sequence[Evidence], Sequence[Verdict]]:
+        """The pairs of the parts, or of the whole, with rows, evidence and verdicts."""
+        pairs, level = self._pairs(estimates, whole=whole), self.level
+        ones = [pair.estimate for pair in pairs]
+        rows = [result_row(pair, self.tally, level) for pair in pairs]
+        new = {one.metric.name: 1 - one.covered for one in ones if one.estimator == "ip"}
+        if not self.question.clusters:
+            return pairs, rows, [], []
+        evidence, verdicts = judge_pairs(
+            pairs,
+            largest_slots(self.tally, ones),
+            level.level,
+            anytime=level.anytime,
+            min_effect=self.min_effect,
+            guardrails=self.guardrails,
+            errors=[_past_error(*each, level.past, new) for each in zip(ones, rows, strict=True)],
+            past="" if level.past is None else level.past.past,
+        )
+        rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
+        return pairs, rows, evidence, verdicts
+
+
+def estimates_for(
+    question: Question, estimates: Estimates, candidate: int = 0, *, whole: bool = False
+) -> list[Estimate]:
+    """The estimates that a question asks for, in its order, among those of one that asks for more.
+
+    Args:
+        question: what is asked.
+        estimates: by these estimators and metrics, and perhaps by others.
+        candidate: of which candidate.
+        whole: whether those of the whole are wanted, where there are parts.
+    """
+    asked = [(e.name, metric) for e in question.estimators for metric in question.metrics]
+    place = {key: at for at, key in enumerate(asked)}
+    found = estimates.of_candidate(candidate, whole=whole)
+    ones = [one for one in found if (one.estimator, one.metric) in place]
+    return sorted(ones, key=lambda one: place[one.estimator, one.metric])
+
+
+def inquire(
+    tally: Tally,
+    notes: Sequence[str],
+    candidate: PolicyLike,
+    *,
+    metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
+    missing: Missing = "error",
+    trained_until: object = None,
+    logging: Policy | Literal["frequency", "propensity"] | None = None,
+    baseline: PolicyLike | None = None,
+    by: str | Sequence[str] | None = None,
+    confidence: float | Confidence | None = 0.95,
+    min_effect: float = 0.0,
+    guardrails: Mapping[str | AnyMetric, float] | None = None,
+) -> Inquiry:
+    """The question that `evaluate` is asked by these options, and notes on what it rests on."""
     protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
-    tally, notes = local_tally(log)
-    earlier: Tally | None = None
+    notes, earlier = [*notes], None
     if trained_until is not None:
         earlier, tally = tally.split(trained_until)
         notes.append(f"The answer rests on what came after {trained_until}.")
@@ -162,9 +310,7 @@ def evaluate(
     question, assumed = make_question(
         tally, policies, all_metrics, estimators, missing, logging, segments, clusters
     )
-    question = replace(question, earlier=earlier)
     names = [e.name for e in question.estimators]
-    answering = names[0] if _is_default(estimators) else answering_of(names)
     usual = [metric.name for metric in all_metrics] == list(USUAL_METRICS) or bool(depth_words)
     notes += policy_notes(policies[0], tally.shape.depth, [] if usual else all_metrics) + doubts
     weighing = [
@@ -176,62 +322,18 @@ def evaluate(
     ]
     if weighing:
         notes += repetition_note(weighing, *size_of(tally)[:2])
-    announce_effort(tally, question.estimators, len(policies))
-    estimates = estimate(tally, question)
-
-    def answer(*, whole: bool) -> tuple[list[Estimate], list[dict[str, Any]], Any, Any]:
-        """The estimates of the parts, or of the whole, with rows, evidence and verdicts."""
-        ones, *others = (estimates.of_candidate(c, whole=whole) for c in range(len(policies)))
-        baselines: Sequence[Estimate | None] = others[0] if others else [None] * len(ones)
-        pairs = [Pair(one, other) for one, other in zip(ones, baselines, strict=True)]
-        rows = [result_row(pair, tally, level) for pair in pairs]
-        new = {one.metric.name: 1 - one.covered for one in ones if one.estimator == "ip"}
-        if not clusters:
-            return ones, rows, [], []
-        evidence, verdicts = judge_pairs(
-            pairs,
-            largest_slots(tally, ones),
-            level.level,
-            anytime=level.anytime,
-            min_effect=min_effect,
-            guardrails=protected,
-            errors=[_past_error(*each, level.past, new) for each in zip(ones, rows, strict=True)],
-            past="" if level.past is None else level.past.past,
-        )
-        rows = [row | {"verdict": v.word} for row, v in zip(rows, verdicts, strict=True)]
-        if not whole:
-            for pair, row in zip(pairs, rows, strict=True):
-                sources.extend(error_rows(pair, row) if row["estimator"] == answering else ())
-        return ones, rows, evidence, verdicts
-
-    sources: list[dict[str, Any]] = []
-    ones, rows, evidence, verdicts = answer(whole=False)
-    if clusters:
-        notes += verdict_notes(rows, evidence, verdicts, segments, answering)
-        if level.anytime:
-            notes.append(
-                "The intervals hold at every look together, however often the log is looked at."
-            )
-    if isinstance(level.past, Backtest):
-        notes += _newness_note(rows, evidence, answering)
-    notes += assumed + fit_notes(tally, estimates)
-    notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
-    return Evaluation(
-        tuple(rows),
-        tuple(rows[0]),
+    return Inquiry(
+        tally,
+        replace(question, earlier=earlier),
+        level,
+        names[0] if _is_default(estimators) else answering_of(names),
+        "production" if baseline is None else "the baseline",
+        depth_words,
+        min_effect,
+        protected,
         tuple(notes),
-        evidence=tuple(evidence),
-        verdicts=tuple(verdicts),
-        answering=answering,
-        against="production" if baseline is None else "the baseline",
-        compared=depth_words,
-        by=segments,
-        whole=tuple(answer(whole=True)[1]) if segments else (),
-        sources=tuple(sources),
+        tuple(assumed),
     )
-
-
-# --- the question in full -------------------------------------------------------------------------
 
 
 def make_question(
@@ -314,16 +416,20 @@ def usual_estimators(
     return list(dict.fromkeys((*usual, *more)))
 
 
-def fit_notes(tally: Tally, estimates: Estimates) -> list[str]:
+def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[str]:
     """That production learns from its clicks, and that the rates of items change with time."""
+    asked = {metric.reward for metric in question.parts}
+    rewards = [group[0].metric.reward for group in estimates.question.groups if group[0].ladder]
+    pairs = zip(estimates.fits, rewards, strict=True)
+    fits = [fit for fit, reward in pairs if reward in asked]
     notes = [
         f"{fit.reward} is also earned without clicks, so the ladder takes it for clicks: what a "
         "click is worth cannot be learnt by item."
-        for fit in estimates.fits
+        for fit in fits
         if CLICKS in tally.shape.rewards and not fit.click_values
         if fit.reward != CLICKS and first_of(fit.reward) is None
     ]
-    for fit in estimates.fits[:1] if estimates.question.clusters else ():
+    for fit in fits[:1] if question.clusters else ():
         if fit.feedback:
             z = f"z = {fit.feedback:.0f}"
             notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")

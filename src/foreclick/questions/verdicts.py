@@ -270,7 +270,7 @@ def evidence_for(
         confidence=confidence,
         records=one.stratum.records,
         periods=count if kind == "period" else None,
-        repeated=one.repeated,
+        repeated=one.repeated if one.sees_items else None,
         assumes=not one.ladder,
         varies=production if simple else None,
         sees_items=one.sees_items,
