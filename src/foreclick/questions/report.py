@@ -28,6 +28,8 @@ from foreclick.batches import (
 )
 from foreclick.errors import ForeclickWarning
 from foreclick.estimation.clusters import clusters_of
+from foreclick.estimation.estimates import Estimates
+from foreclick.estimators import parse_estimators
 from foreclick.logs import Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, sure, verb
@@ -39,12 +41,13 @@ from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check
 from foreclick.questions.depth import compared_down
-from foreclick.questions.evaluate import evaluate, make_question, result_row
+from foreclick.questions.evaluate import evaluate, inquire, make_question, result_row
 from foreclick.questions.replay import Replay
-from foreclick.questions.support import LATTICE, Support, support
+from foreclick.questions.support import LATTICE, Support, support_of, support_question
 from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value
 from foreclick.rules import flag
+from foreclick.run.effort import announce_effort
 from foreclick.run.estimate import context_values, estimate
 from foreclick.tallies import LogLike, Tally, local_tally
 
@@ -155,7 +158,7 @@ def report(
         (('boot', 'sandal'), ('sandal', 'boot'))
         >>> r.save("report.html")  # doctest: +SKIP
     """
-    tally, _ = local_tally(log)
+    tally, heard = local_tally(log)
     asked, policies = parse_any(metrics), {"the candidate": as_policy(candidate, tally.names)}
     if baseline is not None:
         policies["the baseline"] = as_policy(baseline, tally.names, "baseline")
@@ -170,30 +173,45 @@ def report(
         "min_effect": min_effect,
     }
     guarded = options | {"guardrails": guardrails}
-    report_step("evaluating")
-    evaluation = evaluate(tally, policy, **(guarded | {"confidence": level}))
-    usual = list(dict.fromkeys(evaluation["estimator"]))
+    answer = inquire(tally, heard, policy, **(guarded | {"confidence": level}))
+    usual = [e.name for e in answer.question.estimators]
+    sums_of = [metric for metric in wanted if isinstance(metric, Metric)]
     parts: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ForeclickWarning)  # the answer has given it already
+        # Where logging probabilities are known, `list` or `ip` alone answers.
+        models = None
+        if any(name.startswith("ladder") for name in usual):
+            models = inquire(tally, heard, policy, **options, estimators="all")
+        seen, said = None, list[str]()
+        if sums_of:
+            lattice = parse_estimators(LATTICE[2:] if isinstance(policy, Marginals) else LATTICE)
+            seen, said = support_question(tally, policy, sums_of, lattice, missing)
+        once = _together(answer.question, None if models is None else models.question, seen)
+        announce_effort(tally, once.estimators, len(once.candidates))
+        report_step("evaluating")
+        estimates = estimate(tally, once)
+
+        def found(question: Question) -> Estimates:
+            return estimates if _has(once, question) else estimate(tally, question)
+
+        evaluation = answer.answer(estimates)
+        if models is not None:
+            parts["models"] = models.answer(found(models.question))
+        if seen is not None:
+            parts["support"] = support_of(tally, seen, found(seen), [*heard, *said])
         if by:
             report_step("evaluating each segment")
             parts["segments"] = evaluate(tally, policy, **guarded, by=by)
-        # Where logging probabilities are known, `list` or `ip` alone answers.
-        if any(name.startswith("ladder") for name in usual):
-            report_step("asking the other click models")
-            parts["models"] = evaluate(tally, policy, **options, estimators="all")
-    sums_of = [metric for metric in wanted if isinstance(metric, Metric)]
     if sums_of:
-        report_step("looking for the candidate in the log")
-        models = LATTICE[2:] if isinstance(policy, Marginals) else LATTICE
-        parts["support"] = support(
-            tally, policy, metrics=sums_of, estimators=models, missing=missing
-        )
         report_step("comparing contexts")
-        clusters, _ = clusters_of(tally, "auto")
         question, _ = make_question(
-            tally, [*policies.values()], sums_of[:1], usual[0], missing, clusters=clusters
+            tally,
+            [*policies.values()],
+            sums_of[:1],
+            usual[0],
+            missing,
+            clusters=clusters_of(tally, "auto")[0],
         )
         parts["contexts"] = context_changes(tally, question, TOP, level.level)
     parts["check"] = check(log if isinstance(log, Log) else tally)
@@ -213,6 +231,38 @@ def report(
         confidence=level.level,
         made=tuple(_made(log, tally, {"by": by or None, **options, "confidence": confidence})),
         date=dt.datetime.now(dt.UTC),
+    )
+
+
+def _together(answer: Question, models: Question | None, seen: Question | None) -> Question:
+    """The question of the answer, with as many of the others as one estimate can answer, too.
+
+    Args:
+        answer: by the usual estimators.
+        models: by all of them.
+        seen: for the support of the candidate, without a baseline.
+    """
+    once = answer
+    if models is not None and _has(every := replace(models, metrics=answer.metrics), answer):
+        once = every
+    if seen is not None and _has(more := replace(once, top=seen.top), seen):
+        once = more
+    return once
+
+
+def _has(question: Question, other: Question) -> bool:
+    """Whether the estimates of a question are those of another one, too."""
+    logging = {e: question.logging_of(number) for number, e in enumerate(question.estimators)}
+    # Of contexts that not all candidates know, each alone would have more.
+    alone = len(other.candidates) == len(question.candidates) or question.missing != "drop"
+    return (
+        alone
+        and other.top <= question.top
+        and set(other.metrics) <= set(question.metrics)
+        and all(
+            e in logging and logging[e] == other.logging_of(number)
+            for number, e in enumerate(other.estimators)
+        )
     )
 
 

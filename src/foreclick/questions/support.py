@@ -9,17 +9,17 @@ from typing import ClassVar
 from foreclick.batches import count_periods
 from foreclick.errors import ModelError, PolicyError
 from foreclick.estimation.covariance import ENOUGH_PERIODS
-from foreclick.estimation.estimates import Estimate
-from foreclick.estimators import MEANINGS, EstimatorLike, Ladder, parse_estimators
-from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
+from foreclick.estimation.estimates import Estimate, Estimates
+from foreclick.estimators import MEANINGS, Estimator, EstimatorLike, Ladder, parse_estimators
+from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_metrics
 from foreclick.options import verb
-from foreclick.policies import Marginals, PolicyLike, as_policy
-from foreclick.question import Missing
-from foreclick.questions.evaluate import make_question
+from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
+from foreclick.question import Missing, Question
+from foreclick.questions.evaluate import estimates_for, make_question
 from foreclick.questions.verdicts import NEXT_TRIAL, next_periods
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.run.estimate import estimate
-from foreclick.tallies import LogLike, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally
 from foreclick.words import number_of
 
 LATTICE = ("list", "prefix", "ip", "item")  # from the cells that are hardest to have seen
@@ -112,32 +112,55 @@ def support(
         ([0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0])
     """
     tally, notes = local_tally(log)
-    policy, segments = as_policy(candidate, tally.names), (by,) if isinstance(by, str) else by or ()
-    wanted = parse_estimators(estimators)
-    if any(isinstance(e, Ladder) for e in wanted):
+    segments = (by,) if isinstance(by, str) else tuple(by or ())
+    policy = as_policy(candidate, tally.names)
+    question, said = support_question(
+        tally, policy, parse_metrics(metrics), parse_estimators(estimators), missing, segments
+    )
+    return support_of(tally, question, estimate(tally, question), [*notes, *said])
+
+
+def support_question(
+    tally: Tally,
+    policy: Policy,
+    metrics: Sequence[AnyMetric],
+    estimators: Sequence[Estimator],
+    missing: Missing,
+    by: tuple[str, ...] = (),
+) -> tuple[Question, list[str]]:
+    """What is asked of a log to tell its support, and notes on what it cannot be asked."""
+    notes: list[str] = []
+    if any(isinstance(e, Ladder) for e in estimators):
         raise ModelError(
             "a ladder answers for everything, from what is most like it, so there is no more to "
             "its support than to that of its rungs. Ask for 'prefix', 'ip' and 'item'."
         )
     if isinstance(policy, Marginals):
-        lists = [e for e in wanted if e.model.over_lists]
-        wanted = [e for e in wanted if e not in lists]
-        if not wanted:
+        lists = [e for e in estimators if e.model.over_lists]
+        estimators = [e for e in estimators if e not in lists]
+        if not estimators:
             raise PolicyError("Marginals say nothing of whole lists. Ask for 'ip' or 'item'.")
         if lists:
             names = ", ".join(e.name for e in lists)
             notes.append(f"Left out: {names}. Marginals say nothing of whole lists.")
     question, assumed = make_question(
-        tally, [policy], parse_metrics(metrics), wanted, missing, "frequency", tuple(segments)
+        tally, [policy], metrics, estimators, missing, "frequency", by
     )
-    estimates = estimate(tally, replace(question, top=TOP))
-    rows = [_row(one) for one in estimates.of_candidate(0)]
+    return replace(question, top=TOP), notes + assumed
+
+
+def support_of(
+    tally: Tally, question: Question, estimates: Estimates, notes: Sequence[str]
+) -> Support:
+    """What estimates say of the support, those of this question or of one that asks for more."""
+    rows = [_row(one) for one in estimates_for(question, estimates)]
+    periods = count_periods(tally) if tally.shape.period else 0
     return Support(
         tuple(rows),
         tuple(rows[0]),
-        tuple(notes + assumed + _notes(rows, count_periods(tally) if tally.shape.period else 0)),
-        contexts=_least_covered(estimates.of_candidate(0, whole=True)),
-        by=tuple(segments),
+        (*notes, *_notes(rows, periods)),
+        contexts=_least_covered(estimates_for(question, estimates, whole=True)),
+        by=question.by,
     )
 
 
