@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,16 +12,46 @@ import pyarrow as pa
 from foreclick.batches.arrays import Bools, Ints
 from foreclick.batches.batch import Batch
 from foreclick.batches.encode import Codebook, Codes, wide
-from foreclick.batches.source import Batches
+from foreclick.batches.source import Batches, Source
 from foreclick.logs import PERIOD
 
 
-def some_contexts(batches: Batches, share: float) -> Batches:
-    """The batches of about that share of the contexts, with all their records."""
+def some_contexts(
+    batches: Batches, share: float, reading: Callable[[], object] | None = None
+) -> Batches:
+    """The batches of about that share of the contexts, with all their records.
+
+    Args:
+        batches: the log.
+        share: 1 or more: all of them.
+        reading: makes a pass over the log, unless it was made before; these are drawn beside it.
+    """
     if share >= 1:
         return batches
-    source = _Drawn(batches, share, batches.codebook, round(share * batches.rows))
+    rows = round(share * batches.rows)
+    source: Source = _Drawn(batches, share, batches.codebook, rows)
+    if reading is not None and batches.asks and batches.fit_in_memory(rows):
+        with batches.beside(partial(_some, share=share)) as some:
+            reading()
+        if some.found is not None:
+            source = _There([each for each in some.found if len(each.n)], batches.codebook, rows)
     return Batches(batches.tally, source=source)
+
+
+def _some(batch: Batch, share: float) -> Batch:
+    return batch.among((batch.draws < share)[batch.row_context])
+
+
+@dataclass(eq=False)
+class _There:
+    """Batches that are there."""
+
+    batches: Sequence[Batch]
+    codebook: Codebook
+    rows: int
+
+    def __iter__(self) -> Iterator[Batch]:
+        yield from self.batches
 
 
 def only_contexts(batches: Batches, taken: Sequence[Bools]) -> Batches:
@@ -51,7 +82,7 @@ class _Drawn:
 
     def __iter__(self) -> Iterator[Batch]:
         for batch in self.batches:
-            some = batch.among((batch.draws < self.share)[batch.row_context])
+            some = _some(batch, self.share)
             if len(some.n):
                 yield some
 

@@ -10,7 +10,7 @@ import numpy as np
 from foreclick.batches.source import batches_of
 from foreclick.engines import Value
 from foreclick.kept import kept
-from foreclick.logs import CONTEXT, N
+from foreclick.logs import CONTEXT, PERIOD, N
 from foreclick.tallies.base import Tally
 
 
@@ -20,12 +20,16 @@ def count_periods(tally: Tally) -> int:
     return 0 if periods is None else periods.known
 
 
+@kept
 def records_without_period(tally: Tally) -> float:
     """How many records have no period, of a tally that has periods."""
     batches = batches_of(tally)
     periods = batches.codebook.periods
     if periods is None or periods.known == len(periods):
         return 0.0
+    if batches.asks:
+        undated = tally.stored.where(f"{tally.engine.say.column(PERIOD)} IS NULL")
+        return float(undated.aggregate({N: undated.total(N)})[N])
     return sum(float(b.n[b.clusters["period"] == periods.known].sum()) for b in batches)
 
 
@@ -55,12 +59,12 @@ _LISTS = 3
 def size_of(tally: Tally) -> LogSize:
     """How large a log is, counted once."""
     batches, records, rows, pairs = batches_of(tally), [np.empty(0)], [np.empty(0, np.int64)], 0
-    if batches.small and not batches.elsewhere:
-        for batch in batches:  # they stay in memory for what follows
+    if not batches.asks:
+        for batch in batches:
             records.append(batch.context_n)
             rows.append(np.bincount(batch.row_context, minlength=batch.context_count))
             pairs += batch.pair_count
-    else:  # by one query, where batches would all be read for it; pairs are a guess
+    else:  # pairs are a guess
         table, sizes = tally.stored, {N: tally.stored.total(N), "rows": Value("count(*)")}
         sized = table.grouped(table.own([CONTEXT]), sizes).to_pyarrow()
         records, rows = [np.asarray(sized[N], np.float64)], [np.asarray(sized["rows"])]
@@ -76,8 +80,19 @@ FEW_RECORDS = 5
 
 def largest_rewards(tally: Tally, rewards: Sequence[str]) -> dict[str, float]:
     """The largest value of each reward; 0 where there was none."""
-    largest = dict.fromkeys(rewards, 0.0)
-    for batch in batches_of(tally) if rewards else ():
-        for reward in rewards:
-            largest[reward] = float(batch.rewards[reward].value.max(initial=largest[reward]))
+    return {reward: _largest(tally, reward) for reward in rewards}
+
+
+@kept
+def _largest(tally: Tally, reward: str) -> float:
+    batches, largest = batches_of(tally), 0.0
+    if batches.asks and reward not in tally.shape.masks:
+        say, columns = tally.engine.say, tally.shape.stored_reward(reward)
+        most = {
+            c: Value(f"max({say.column(c)})", tally.stored.kinds.field(c).type) for c in columns
+        }
+        found = tally.stored.aggregate(most).values()
+        return max([0.0, *(float(value) for value in found if value is not None)])
+    for batch in batches:
+        largest = float(batch.rewards[reward].value.max(initial=largest))
     return largest

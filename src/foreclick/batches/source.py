@@ -7,9 +7,10 @@ however the contexts were dealt to batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -59,6 +60,19 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[Batch]: ...
 
 
+class Beside(Generic[T]):
+    """What work gives for each batch that a pass goes through which somebody else makes.
+
+    Attributes:
+        work: from a batch to values of its contexts.
+        found: what it gave, in the order of contexts; None before a pass has come to its end.
+    """
+
+    def __init__(self, work: Callable[[Batch], T]) -> None:
+        self.work = work
+        self.found: list[T] | None = None
+
+
 class Batches:
     """The batches of a tally, in the order of their contexts.
 
@@ -98,8 +112,9 @@ class Batches:
         periods = len(self.codebook.periods or (None,))
         self.limit = max(min(slots // tally.shape.depth, BATCH_SUMS // periods), 1)
         self._most = KEPT_SLOTS if keep is None else min(keep, KEPT_SLOTS)
-        self.small = self.rows * self.shape.depth <= self._most
+        self.small = self.fit_in_memory(self.rows)
         self.kept: KeptValues = {}
+        self._beside: list[Beside[Any]] = []
 
     def __del__(self) -> None:
         """Free the memory at once: what a batch keeps refers to the batch in turn."""
@@ -108,9 +123,19 @@ class Batches:
         forget(self)
 
     def __iter__(self) -> Iterator[Batch]:
-        if self._in_memory is not None:
-            yield from self._in_memory
-            return
+        waiting, each = (
+            self._waiting(),
+            self._read() if self._in_memory is None else self._in_memory,
+        )
+        found: list[list[Any]] = [[] for _ in waiting]
+        for batch in each:
+            for own, one in zip(found, waiting, strict=True):
+                own.append(one.work(batch))
+            yield batch
+        self._settle(waiting, found)
+
+    def _read(self) -> Iterator[Batch]:
+        """The batches from where they come, which stay in memory if all of them are small."""
         source: Iterable[Batch] | None = self.source
         if source is None:
             source = (encode(part, self.shape, self.codebook) for part in self._parts())
@@ -130,6 +155,37 @@ class Batches:
         if self.small:
             self._in_memory = read
 
+    def fit_in_memory(self, rows: int) -> bool:
+        """Whether so many rows may stay in memory, if their pairs are few."""
+        return rows * self.shape.depth <= self._most
+
+    @property
+    def asks(self) -> bool:
+        """Whether the engine is asked for small facts: a pass would read all batches for them."""
+        return self.source is None and (self.elsewhere or not self.small)
+
+    @contextmanager
+    def beside(self, work: Callable[[Batch], T]) -> Iterator[Beside[T]]:
+        """Let the next whole pass do this work, too, whoever makes it: reading takes long.
+
+        Args:
+            work: from a batch to values of its contexts; it must be picklable to go elsewhere.
+        """
+        one = Beside(work)
+        self._beside.append(one)
+        try:
+            yield one
+        finally:
+            self._beside.remove(one)
+
+    def _waiting(self) -> list[Beside[Any]]:
+        return [one for one in self._beside if one.found is None]
+
+    @staticmethod
+    def _settle(waiting: Sequence[Beside[Any]], found: Sequence[Sequence[Any]]) -> None:
+        for one, own in zip(waiting, found, strict=True):
+            one.found = list(own)
+
     def map(self, work: Callable[[Batch], T], workers: int = 1) -> Iterator[T]:
         """What `work` makes of each batch, in the order of contexts.
 
@@ -140,18 +196,39 @@ class Batches:
             work: from a batch to values of its contexts; it must be picklable to go elsewhere.
             workers: how many processes work at a time; 1: this one.
         """
-        rows_work = RowsWork(self.shape, self.codebook, work, self.limit)
+        if not self.elsewhere and (workers == 1 or self.small):
+            return map(work, self)
+        return self._map_elsewhere(work, workers)
+
+    def _map_elsewhere(self, work: Callable[[Batch], T], workers: int) -> Iterator[T]:
+        """The same in a cluster, or in other processes."""
+        waiting = self._waiting()
+        both, found = _Several((work, *(one.work for one in waiting))), []
+        rows_work = RowsWork(self.shape, self.codebook, both, self.limit)
         if self.elsewhere:
-            return in_cluster(self.tally, rows_work)
-        if workers > 1 and not self.small:
-            if self.source is not None:  # its batches are no rows of the tally, so they travel
-                return pooled(work, self.source, workers)
-            return pooled(rows_work, self._parts(), workers)
-        return map(work, self)
+            answers = in_cluster(self.tally, rows_work)
+        elif self.source is not None:  # its batches are no rows of the tally, so they travel
+            answers = pooled(both, self.source, workers)
+        else:
+            answers = pooled(rows_work, self._parts(), workers)
+        for answer, *others in answers:
+            found.append(others)
+            yield answer
+        self._settle(waiting, list(zip(*found, strict=True)) if found else [[] for _ in waiting])
 
     def _parts(self) -> Iterator[pa.Table]:
         """The rows of the tally, some whole contexts after others."""
         return whole_contexts(self.tally.sorted_batches(), self.limit)
+
+
+@dataclass(frozen=True)
+class _Several:
+    """Several works on one batch."""
+
+    works: tuple[Callable[[Batch], Any], ...]
+
+    def __call__(self, batch: Batch) -> tuple[Any, ...]:
+        return tuple(work(batch) for work in self.works)
 
 
 @kept

@@ -10,9 +10,9 @@ Sizes: P pairs, M pairs that moved, S places, R rows, L lists, K positions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -139,6 +139,10 @@ def examine(
     return answer
 
 
+_Counted: TypeAlias = tuple[Batch, Moved, Ints]
+"""A batch, its pairs that moved, and the segment of each of its contexts."""
+
+
 @dataclass(eq=False)
 class _Log:
     """The pairs of a log that moved, batch by batch; kept between passes if they are few.
@@ -167,6 +171,7 @@ class _Log:
         self.codes = np.unique(np.concatenate(codes)) if codes else np.zeros(1, dtype=np.int64)
         self.strata = len(self.codes)
         self._kept: list[Moved] | None = None
+        self._rows: list[_Counted] | None = None
 
     def _code(self, batch: Batch) -> Ints:
         """Shape (R,): the segment of each row, as one number."""
@@ -176,18 +181,27 @@ class _Log:
         if self._kept is not None:
             yield from self._kept
             return
-        kept: list[Moved] = []
-        numbers = 0
-        for batch in self.batches:
-            _, moved, _ = self.counted(batch)
+        kept, rows = list[Moved](), list[_Counted]()
+        numbers = numbers_of_rows = 0
+        for each in map(self.counted, self.batches):
+            batch, moved, _ = each
             numbers += 2 * moved.n.size + 4 * len(moved.pair)
+            numbers_of_rows += batch.lists.size + 4 * len(batch.n)
             kept.append(moved)
+            rows.append(each)
             if numbers > KEPT_NUMBERS:
                 kept.clear()
+            if numbers + numbers_of_rows > KEPT_NUMBERS:
+                rows.clear()
             yield moved
         self._kept = kept if numbers <= KEPT_NUMBERS else None
+        self._rows = rows if numbers + numbers_of_rows <= KEPT_NUMBERS else None
 
-    def counted(self, batch: Batch) -> tuple[Batch, Moved, Ints]:
+    def by_rows(self) -> Iterable[_Counted]:
+        """What `counted` gives of every batch: as a pass before has kept it, if it is little."""
+        return map(self.counted, self.batches) if self._rows is None else self._rows
+
+    def counted(self, batch: Batch) -> _Counted:
         """The batch with every segment, and period, of a context on its own.
 
         Returns:
@@ -287,7 +301,7 @@ def _deviations(log: _Log, p: Floats) -> tuple[_Scores, Floats, Floats, Floats]:
 def _scores_by_row(log: _Log, kinds: Sequence[Cluster], p: Floats) -> _Scores:
     """The scores by clusters of rows: what their clicks add, and what their lists do."""
     scores = _no_scores(log, kinds)
-    for batch, moved, stratum in map(log.counted, log.batches if kinds else ()):
+    for batch, moved, stratum in log.by_rows() if kinds else ():
         m, (_, rate, q), reward = len(moved.pair), moved.shares(p), batch.rewards[log.reward]
         number = np.full(batch.pair_count + 1, m)  # the last: that of an empty position
         number[moved.pair] = np.arange(m)

@@ -30,6 +30,7 @@ from foreclick.errors import ModelError
 from foreclick.estimation.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.estimators import Estimator, LearntCurve, Weighted
 from foreclick.kept import kept
+from foreclick.ladder.sample import log_facts
 from foreclick.ladder.trend import drift_of
 from foreclick.metrics import AnyMetric
 from foreclick.models import ByContext, ClickModel
@@ -309,7 +310,7 @@ def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve 
         records = sum(float(batch.n.sum()) for batch in batches)
     share = SAMPLE_RECORDS / max(records, 1.0)
     while True:
-        some = some_contexts(batches, share)
+        some = some_contexts(batches, share, partial(log_facts, batches))  # a ladder needs them
         curves, _ = _curves(some, tuple(range(size)), reward, (), "auto", varying)
         if share >= 1 or (curves and all(map(_sharp, curves.values()))):
             break

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick import inference
-from foreclick.batches import Batches, Bools, Floats, batches_of
+from foreclick.batches import Batches, Bools, Floats, batches_of, records_without_period
 from foreclick.curves.learnt import with_curves
 from foreclick.errors import BacktestError
 from foreclick.estimators import EstimatorLike, parse_estimators
@@ -221,7 +221,7 @@ def backtest_by(
     wanted = parse_metrics(metrics)
     check_metrics(tally, wanted)
     batches = batches_of(tally)
-    labels, folds, undated = _folds(batches, block)
+    labels, folds = _folds(batches, block)
     protocol = replace(protocol, folds=folds, contexts=_most_frequent(batches, ranks))
     learnt, assumed = with_curves(tally, parse_estimators(estimators), wanted)
     steady = [] if any(e.name == _STEADY for e in learnt) else parse_estimators(_STEADY)
@@ -260,6 +260,7 @@ def backtest_by(
     ]
     notes += [_levels_note(m, errors, still[m], results) for m in wanted]
     notes += [_changes_note(m, rows) for m in wanted] + assumed
+    undated = records_without_period(tally)
     notes += _skipped(results, len(labels), undated, forward=protocol.forward)
     return Backtest(
         tuple(rows),
@@ -273,14 +274,11 @@ def backtest_by(
 # --- what is held out ---------------------------------------------------------------------------
 
 
-def _folds(batches: Batches, block: int) -> tuple[list[Any], dict[Any, int], float]:
-    """The names of the folds in their order, the fold of each period, and records without one."""
+def _folds(batches: Batches, block: int) -> tuple[list[Any], dict[Any, int]]:
+    """The names of the folds in their order, and the fold of each period."""
     codes = batches.codebook.periods
     periods = [] if codes is None else codes.values.to_pylist()
     dated = [period for period in periods if period is not None]
-    undated = 0.0
-    if len(dated) < len(periods):  # no period comes last
-        undated = sum(batch.n[batch.clusters["period"] == len(dated)].sum() for batch in batches)
     first: dict[int, Any] = {}  # a block is named by its first period
     blocks: dict[Any, Any] = {}
     for order, period in enumerate(dated):  # of text, in periods; of dates, in days
@@ -294,7 +292,7 @@ def _folds(batches: Batches, block: int) -> tuple[list[Any], dict[Any, int], flo
             "backtest needs two blocks at least, one to hold out and one to learn from. Read more "
             "days, or use shorter blocks."
         )
-    return names, {period: names.index(name) for period, name in blocks.items()}, undated
+    return names, {period: names.index(name) for period, name in blocks.items()}
 
 
 def _most_frequent(batches: Batches, ranks: int | tuple[int, int] | None) -> pa.Array | None:
