@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick import inference
-from foreclick.batches import FEW_RECORDS, Floats, Ints, batches_of, size_of, sums
+from foreclick.batches import FEW_RECORDS, Batch, Floats, Ints, batches_of, size_of, sums
 from foreclick.engines import BUCKETS
-from foreclick.estimation.sums import whole_number
+from foreclick.estimation.sums import Adds, added, whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb
 from foreclick.progress import report_step
@@ -79,58 +79,109 @@ def check(log: LogLike) -> Check:
     """
     compressed = tally(log)
     report_step("Counting")
-    shape, batches = compressed.shape, batches_of(compressed)
+    return check_of(compressed, log, batches_of(compressed).map(counting(compressed)))
+
+
+@dataclass(frozen=True, eq=False)
+class LogCounts(Adds):
+    """What is counted of a log.
+
+    Attributes:
+        lists: how many different ones.
+        varied: Shape (2,): records of contexts with several lists, and all.
+        moved: Shape (2,): slots of items that were seen at several positions, and all.
+        shown: Shape (K,): records with an item at the position.
+        records: Shape (T,): by period.
+        at_position, in_period: what each reward earned, shape (K,) and (T,).
+    """
+
+    lists: int
+    varied: Floats
+    moved: Floats
+    shown: Floats
+    records: Floats
+    at_position: dict[str, Floats]
+    in_period: dict[str, Floats]
+
+
+def counting(compressed: Tally) -> Callable[[Batch], LogCounts]:
+    """What counts a batch of a tally."""
+    periods = batches_of(compressed).codebook.periods
+    return partial(_counted, count=1 if periods is None else len(periods))
+
+
+def _counted(batch: Batch, count: int) -> LogCounts:
+    several, places = np.diff(batch.context_lists) > 1, (batch.shown > 0).sum(axis=1)
+    period = batch.clusters.get("period", np.zeros(len(batch.n), dtype=np.intp))
+    at_position, in_period = {}, {}
+    for name, reward in batch.rewards.items():
+        earned = reward.value * batch.n[reward.row]
+        at_position[name] = sums(reward.position, earned, batch.depth)
+        in_period[name] = sums(period[reward.row], earned, count)
+    return LogCounts(
+        len(batch.lists),
+        np.array([batch.context_n[several].sum(), batch.context_n.sum()]),
+        np.array([batch.shown[places > 1].sum(), batch.shown.sum()]),
+        batch.shown.sum(axis=0),
+        sums(period, batch.n, count),
+        at_position,
+        in_period,
+    )
+
+
+def check_of(compressed: Tally, log: LogLike, counts: Iterable[LogCounts]) -> Check:
+    """What was counted of a log.
+
+    Args:
+        compressed: its tally.
+        log: as it was given.
+        counts: by batch.
+    """
+    shape, batches, found = compressed.shape, batches_of(compressed), reduce(added, counts)
     periods = batches.codebook.periods
     count = 1 if periods is None else len(periods)
-    lists, varied, moved = 0, np.zeros(2), np.zeros(2)  # some of all records, and of all slots
-    shown, records = np.zeros(shape.depth), np.zeros(count)
-    at_position = {name: np.zeros(shape.depth) for name in shape.rewards}
-    in_period = {name: np.zeros(count) for name in shape.rewards}
-    for batch in batches:
-        lists += len(batch.lists)
-        several, places = np.diff(batch.context_lists) > 1, (batch.shown > 0).sum(axis=1)
-        varied += batch.context_n[several].sum(), batch.context_n.sum()
-        moved += batch.shown[places > 1].sum(), batch.shown.sum()
-        shown += batch.shown.sum(axis=0)
-        period = batch.clusters.get("period", np.zeros(len(batch.n), dtype=np.intp))
-        records += sums(period, batch.n, count)
-        for name, reward in batch.rewards.items():
-            earned = reward.value * batch.n[reward.row]
-            at_position[name] += sums(reward.position, earned, shape.depth)
-            in_period[name] += sums(period[reward.row], earned, count)
     number = int if _has_whole_counts(compressed) else float
     contexts, median = size_of(compressed)[:2]
     facts: list[Fact] = [
-        ("size", "records", number(varied[1])),
+        ("size", "records", number(found.varied[1])),
         ("size", "rows of the tally", batches.rows),
         ("size", "contexts", contexts),
         ("size", "records in the median context", median),
-        ("size", "different lists", lists),
-        ("size", "different lists per context", lists / contexts),
+        ("size", "different lists", found.lists),
+        ("size", "different lists per context", found.lists / contexts),
         ("size", "longest list", shape.depth),
     ]
     facts += [
-        (f"{name} by position", f"position {k + 1}", float(at_position[name][k] / shown[k]))
+        (
+            f"{name} by position",
+            f"position {k + 1}",
+            float(found.at_position[name][k] / found.shown[k]),
+        )
         for name in shape.rewards
-        for k in np.flatnonzero(shown)
+        for k in np.flatnonzero(found.shown)
     ]
     if periods is not None and count > MANY_PERIODS:  # seconds since 1970, for instance
         first, last = (periods.values[at].as_py() for at in (0, periods.known - 1))
         facts.append(("periods", f"from {first} to {last}", count))
-        facts.append(("periods", "records in the median period", float(np.median(records))))
+        facts.append(("periods", "records in the median period", float(np.median(found.records))))
     elif periods is not None:
         names = [str(value) for value in periods.values.to_pylist()]
         facts += [
-            ("records by period", day, number(n)) for day, n in zip(names, records, strict=True)
+            ("records by period", day, number(n))
+            for day, n in zip(names, found.records, strict=True)
         ]
         facts += [
             (f"{name} per list by period", day, float(earned))
             for name in shape.rewards
-            for day, earned in zip(names, in_period[name] / records, strict=True)
+            for day, earned in zip(names, found.in_period[name] / found.records, strict=True)
         ]
     facts += [
-        (_VARIATION, _SEVERAL, float(varied[0] / varied[1])),
-        (_VARIATION, "slots with items seen at 2 positions or more", float(moved[0] / moved[1])),
+        (_VARIATION, _SEVERAL, float(found.varied[0] / found.varied[1])),
+        (
+            _VARIATION,
+            "slots with items seen at 2 positions or more",
+            float(found.moved[0] / found.moved[1]),
+        ),
     ]
     if isinstance(log, Log) and log.roles.unit is not None:
         facts += _units(log)

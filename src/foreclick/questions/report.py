@@ -30,7 +30,7 @@ from foreclick.errors import ForeclickWarning
 from foreclick.estimation.clusters import clusters_of
 from foreclick.estimation.estimates import Estimates
 from foreclick.estimators import parse_estimators
-from foreclick.logs import Log
+from foreclick.logs import CONTEXT, Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Marginals, PolicyLike, as_policy
@@ -39,7 +39,7 @@ from foreclick.question import Missing, Question
 from foreclick.questions.answers import Evaluation
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
-from foreclick.questions.check import Check, check
+from foreclick.questions.check import Check, check_of, counting
 from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import evaluate, inquire, make_question, result_row
 from foreclick.questions.replay import Replay
@@ -190,7 +190,8 @@ def report(
         once = _together(answer.question, None if models is None else models.question, seen)
         announce_effort(tally, once.estimators, len(once.candidates))
         report_step("evaluating")
-        estimates = estimate(tally, once)
+        with batches_of(tally).beside(counting(tally)) as counted:
+            estimates = estimate(tally, once)
 
         def found(question: Question) -> Estimates:
             return estimates if _has(once, question) else estimate(tally, question)
@@ -214,7 +215,7 @@ def report(
             clusters=clusters_of(tally, "auto")[0],
         )
         parts["contexts"] = context_changes(tally, question, TOP, level.level)
-    parts["check"] = check(log if isinstance(log, Log) else tally)
+    parts["check"] = check_of(tally, log, counted.found or ())
     earned = [metric for metric in sums_of if not metric.shown]
     if backtest and earned and tally.shape.period and count_periods(tally) > 1:
         report_step("backtesting")
@@ -405,7 +406,7 @@ def _sides(tally: Tally, question: Question, contexts: list[Any]) -> tuple[Sides
     """What some contexts show before and after, as far as the metric counts."""
     sides: dict[Any, Sides] = {}
     depth = min(max(question.depth, 3), 10)
-    for batch in batches_of(tally) if contexts else ():
+    for batch in batches_of(_among(tally, contexts)) if contexts else ():
         wanted = pa.array(contexts, batch.contexts.type)
         there = np.asarray(pc.is_in(batch.contexts, value_set=wanted))
         if not there.any():
@@ -430,6 +431,16 @@ def _sides(tally: Tally, question: Question, contexts: list[Any]) -> tuple[Sides
             name = batch.contexts[int(x)].as_py()
             sides[name] = Sides(*(_most_shown(coding, int(x), *side) for side in shown))
     return tuple(sides[name] for name in contexts)
+
+
+def _among(tally: Tally, contexts: list[Any]) -> Tally:
+    """The records of some contexts; of all of them where batches stay in memory."""
+    if None in contexts or not batches_of(tally).asks:
+        return tally
+    say = tally.engine.say
+    text = say.cast(say.column(CONTEXT), "text")
+    some = (f"{text} = {say.literal(str(context))}" for context in contexts)
+    return tally.with_rows(tally.stored.where(" OR ".join(some)))
 
 
 def _most_shown(coding: Coding, x: int, context: Ints, pairs: Ints, mass: Floats) -> MostShown:
