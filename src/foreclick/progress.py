@@ -1,8 +1,8 @@
 """Progress of long work: a bar on a terminal, sparse lines in logs and notebooks.
 
 A verb opens `working`; the work within it calls `report_step` with each step, and with the share of
-the step that is done where it is known. `report_share` gives the share of the log that the step is
-done for. Short work prints nothing.
+the step that is done where it is known. A verb that knows its work beforehand opens `planned`: then
+shares and the time that is left are those of all of it. Short work prints nothing.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from foreclick.secrets import printable
 
@@ -22,6 +22,72 @@ WriteLine: TypeAlias = Callable[[str], None]
 
 PATIENCE = 20.0
 """Seconds before the first line in a log; the next ones come ever more seldom."""
+
+
+READ, MAP, BETWEEN = "read", "map", "between"
+"""Kinds of stages: a pass that reads a log, one that does the work of an answer, and no pass."""
+
+
+class Stage(NamedTuple):
+    """A part of some work.
+
+    Attributes:
+        kind: `READ`, `MAP` or `BETWEEN`.
+        work: how much it is, beside the others: about its seconds.
+        label: of a stage that the work itself says it has reached.
+    """
+
+    kind: str
+    work: float
+    label: str = ""
+
+
+class Plan:
+    """Work that is known beforehand, and how much of it is done.
+
+    Args:
+        stages: in the order in which they begin.
+    """
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages, self.start, self._next = list(stages), time.monotonic(), 0
+        self.done, self._reached = [0.0] * len(self.stages), {""}
+
+    def begin(self, kind: str) -> int | None:
+        """The number of the next stage of a kind; what stands between, or was left out, is done."""
+        for at in range(self._next, len(self.stages)):
+            if self.stages[at].label not in self._reached:
+                return None  # more passes than were planned are part of what goes on
+            if self.stages[at].kind == kind:
+                self.done[self._next : at] = [1.0] * (at - self._next)
+                self._next = at + 1
+                return at
+        return None
+
+    def reach(self, label: str) -> None:
+        """That a stage comes next; what stands before it is done, or was left out."""
+        for at in range(self._next, len(self.stages)):
+            if self.stages[at].label == label:
+                self.done[self._next : at] = [1.0] * (at - self._next)
+                self._next = at
+                self._reached.add(label)
+                return
+
+    def report(self, at: int | None, share: float) -> None:
+        """That a share of a stage is done: never less than before."""
+        if at is not None:
+            self.done[at] = min(max(self.done[at], share), 1.0)
+
+    def finish(self) -> None:
+        """That all is done."""
+        self.done = [1.0] * len(self.stages)
+
+    @property
+    def share(self) -> float:
+        """Of all work."""
+        whole = sum(stage.work for stage in self.stages)
+        pairs = zip(self.stages, self.done, strict=True)
+        return sum(stage.work * done for stage, done in pairs) / whole if whole else 0.0
 
 
 class Progress:
@@ -34,7 +100,10 @@ class Progress:
 
     Attributes:
         detail: is called with what only somebody who looks for a mistake wants to know.
+        plan: the work that is known beforehand, if it is.
     """
+
+    plan: Plan | None = None
 
     def __init__(
         self,
@@ -58,10 +127,13 @@ class Progress:
         now, step = time.monotonic(), printable(step)
         if step != self.step:
             self.step, self._start = step, now
+        start = self._start
+        if self.plan is not None:
+            share, start, of = self.plan.share, self.plan.start, ""
         if share is None:
             self._write(step)
             return
-        left = time_left(now - self._start, share)
+        left = time_left(now - start, share)
         if self._draw is None:
             self._write(f"{step}, {share:.0%}{of}{left and f', {left} left'}")
         else:
@@ -128,11 +200,52 @@ def report_step(step: str, share: float | None = None) -> None:
         progress(step, share)
 
 
-def report_share(share: float) -> None:
-    """Report for which share of the log the present step is done."""
+@contextmanager
+def planned(stages: Sequence[Stage]) -> Iterator[None]:
+    """Show shares of all this work, and the time that all of it takes, while it is done.
+
+    What a verb plans that another one calls is part of the plan of the other.
+    """
     progress = _current.get()
-    if progress is not None and progress.step:
-        progress(progress.step, share, " of the log")
+    if progress is None or progress.plan is not None or not stages:
+        yield
+        return
+    progress.plan = Plan(stages)
+    try:
+        if progress.step:
+            progress(progress.step)
+        yield
+        progress.plan.finish()
+        if progress.step:
+            progress(progress.step)
+    finally:
+        progress.plan = None
+
+
+def report_pass(kind: str) -> Callable[[float], None]:
+    """Report that a pass over a log begins: a function of the share that is done of it."""
+    progress = _current.get()
+    if progress is None:
+        return lambda _: None
+    plan = progress.plan
+    at = None if plan is None else plan.begin(kind)
+
+    def report(share: float) -> None:
+        if plan is not None:
+            plan.report(at, share)
+        if progress.step and (plan is progress.plan):
+            progress(progress.step, share, " of the log")
+
+    if plan is not None:
+        report(0.0)
+    return report
+
+
+def report_reached(label: str) -> None:
+    """Report that the stage with this label comes next, if one was planned."""
+    progress = _current.get()
+    if progress is not None and progress.plan is not None:
+        progress.plan.reach(label)
 
 
 def announce(line: str) -> None:

@@ -19,7 +19,7 @@ from foreclick.batches.encode import Codebook, Codes, encode
 from foreclick.batches.pool import RowsWork, in_cluster, pooled
 from foreclick.kept import KeptValues, forget, kept
 from foreclick.logs import PERIOD
-from foreclick.progress import report_share
+from foreclick.progress import MAP, READ, report_pass
 from foreclick.tallies.base import Tally, distinct
 from foreclick.tallies.files import whole_contexts
 
@@ -123,15 +123,23 @@ class Batches:
         forget(self)
 
     def __iter__(self) -> Iterator[Batch]:
-        waiting, each = (
-            self._waiting(),
-            self._read() if self._in_memory is None else self._in_memory,
-        )
+        return self._passed(READ)
+
+    def _passed(self, kind: str) -> Iterator[Batch]:
+        """One pass: a `READ`, of which nothing is said if all batches are in memory, or a `MAP`."""
+        waiting, rows, there = self._waiting(), 0, self._in_memory
         found: list[list[Any]] = [[] for _ in waiting]
-        for batch in each:
+        told = self.source is None and (there is None or kind == MAP)
+        report: Callable[[float], None] | None = None
+        for batch in self._read() if there is None else there:
+            if told and report is None:  # rows are sorted before the first batch is there
+                report = report_pass(kind)
+            rows += len(batch.n)
             for own, one in zip(found, waiting, strict=True):
                 own.append(one.work(batch))
             yield batch
+            if report is not None:
+                report(rows / self.rows)
         self._settle(waiting, found)
 
     def _read(self) -> Iterator[Batch]:
@@ -148,8 +156,6 @@ class Batches:
             self.small = self.small and slots * max(self.rows / rows, 1) <= self._most
             read.append(batch)
             yield batch
-            if rows < self.rows:
-                report_share(rows / self.rows)
             while read and not self.small:
                 read.pop().forget()
         if self.small:
@@ -158,6 +164,11 @@ class Batches:
     def fit_in_memory(self, rows: int) -> bool:
         """Whether so many rows may stay in memory, if their pairs are few."""
         return rows * self.shape.depth <= self._most
+
+    @property
+    def there(self) -> bool:
+        """Whether they are all in memory."""
+        return self._in_memory is not None
 
     @property
     def asks(self) -> bool:
@@ -197,7 +208,7 @@ class Batches:
             workers: how many processes work at a time; 1: this one.
         """
         if not self.elsewhere and (workers == 1 or self.small):
-            return map(work, self)
+            return map(work, self._passed(MAP))
         return self._map_elsewhere(work, workers)
 
     def _map_elsewhere(self, work: Callable[[Batch], T], workers: int) -> Iterator[T]:
@@ -211,9 +222,11 @@ class Batches:
             answers = pooled(both, self.source, workers)
         else:
             answers = pooled(rows_work, self._parts(), workers)
+        report = report_pass(MAP)
         for answer, *others in answers:
             found.append(others)
             yield answer
+            report(min(len(found) * self.limit / max(self.rows, 1), 1.0))
         self._settle(waiting, list(zip(*found, strict=True)) if found else [[] for _ in waiting])
 
     def _parts(self) -> Iterator[pa.Table]:

@@ -110,6 +110,7 @@ def debugging(progress: Progress) -> Iterator[Progress]:
             if step != current:
                 end_step()
                 current, started = step, time.perf_counter()
+            progress.plan = self.plan
             progress(step, share, of)
 
     listeners.append(statement)

@@ -252,7 +252,7 @@ def with_curves(
     depth = min(asked, tally.shape.depth)
     if not names or depth == 1 or not tally.shape.rewards:
         return list(estimators), []
-    if knowing or not _curve_of.knows(tally):
+    if knowing or not knows_curve(tally):
         report_step("Learning how much positions are examined")
     contexts = _known_contexts(tally, knowing) if knowing else None
     if contexts is not None:
@@ -283,6 +283,18 @@ def with_curves(
 def _curve_of(tally: Tally) -> tuple[LearntCurve | None, Bools]:
     """The curve of a log, and which positions it tells of."""
     return _known(batches_of(tally), float(tally.counts()["records"]))
+
+
+def curve_passes(tally: Tally) -> int:
+    """How often the log will be read to learn its curve: once, if some contexts are enough."""
+    if _curve_of.knows(tally) or not batches_of(tally).asks:
+        return 0
+    return 1 if float(tally.counts()["records"]) > SAMPLE_RECORDS else 2
+
+
+def knows_curve(tally: Tally) -> bool:
+    """Whether the curve of a log is learnt already."""
+    return _curve_of.knows(tally)
 
 
 def _known(batches: Batches, records: float | None = None) -> tuple[LearntCurve | None, Bools]:

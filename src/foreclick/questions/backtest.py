@@ -19,7 +19,9 @@ from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import USUAL_METRICS, Metric, parse_metrics
 from foreclick.options import verb
+from foreclick.progress import planned, report_reached
 from foreclick.question import check_metrics
+from foreclick.questions.plan import HELD_OUT, backtest_stages
 from foreclick.results import Headline, Result, format_value
 from foreclick.run.holdout import FoldErrors, Folds, Protocol, fold_errors
 from foreclick.tallies import LogLike, local_tally
@@ -223,9 +225,12 @@ def backtest_by(
     batches = batches_of(tally)
     labels, folds = _folds(batches, block)
     protocol = replace(protocol, folds=folds, contexts=_most_frequent(batches, ranks))
-    learnt, assumed = with_curves(tally, parse_estimators(estimators), wanted)
-    steady = [] if any(e.name == _STEADY for e in learnt) else parse_estimators(_STEADY)
-    every, results = fold_errors(tally, [*learnt, *steady], wanted, protocol)
+    asked = parse_estimators(estimators)
+    with planned(backtest_stages(tally, [e.name for e in asked])):
+        learnt, assumed = with_curves(tally, asked, wanted)
+        steady = [] if any(e.name == _STEADY for e in learnt) else parse_estimators(_STEADY)
+        report_reached(HELD_OUT)
+        every, results = fold_errors(tally, [*learnt, *steady], wanted, protocol)
     if not results.pairs.any():
         raise BacktestError(
             "no context was seen in two periods, so there is nothing to predict any of them from. "

@@ -18,7 +18,8 @@ from foreclick.engines import BUCKETS
 from foreclick.estimation.sums import Adds, added, whole_number
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, Log, N, unit_counts
 from foreclick.options import verb
-from foreclick.progress import report_step
+from foreclick.progress import planned, report_step
+from foreclick.questions.plan import check_stages
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike, Tally, tally
 from foreclick.words import few, number_of, plural
@@ -79,7 +80,9 @@ def check(log: LogLike) -> Check:
     """
     compressed = tally(log)
     report_step("Counting")
-    return check_of(compressed, log, batches_of(compressed).map(counting(compressed)))
+    with planned(check_stages(compressed)):
+        counts = [*batches_of(compressed).map(counting(compressed))]
+    return check_of(compressed, log, counts)
 
 
 @dataclass(frozen=True, eq=False)

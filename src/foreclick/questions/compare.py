@@ -19,11 +19,13 @@ from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
 from foreclick.policies import Policy, PolicyLike, as_policy
+from foreclick.progress import planned
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
 from foreclick.questions.answers import lift_words
 from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import LOGGING, fit_notes, largest_slots, make_question
+from foreclick.questions.plan import answer_stages
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.run.effort import announce_effort
@@ -159,11 +161,13 @@ def compare(
     ]
     named = {repr(name): policy for name, policy in zip(candidates, policies, strict=True)}
     (metric,), depth_words = compared_down(tally, named, [metric], USUAL_METRICS[:1])
-    question, assumed = make_question(
-        tally, policies, [metric], estimators, missing, logging, clusters=clusters
-    )
-    announce_effort(tally, question.estimators, len(policies))
-    estimates = estimate(tally, question)
+    names = ["ladder", "ip"] if estimators is None else [e.name for e in estimators]
+    with planned(answer_stages(tally, names, 1, len(policies))):
+        question, assumed = make_question(
+            tally, policies, [metric], estimators, missing, logging, clusters=clusters
+        )
+        announce_effort(tally, question.estimators, len(policies))
+        estimates = estimate(tally, question)
     notes += doubts + fit_notes(tally, question, estimates) + assumed
     each = [estimates.of_candidate(c) for c in range(len(policies))]
     by_estimator = [dict(zip(candidates, ones, strict=True)) for ones in zip(*each, strict=True)]

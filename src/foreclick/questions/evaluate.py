@@ -28,6 +28,7 @@ from foreclick.metrics import (
 )
 from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Policy, PolicyLike, as_policy
+from foreclick.progress import Stage, planned
 from foreclick.question import (
     Clusters,
     Logging,
@@ -48,6 +49,7 @@ from foreclick.questions.answers import (
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.depth import compared_down
 from foreclick.questions.errors import error_rows
+from foreclick.questions.plan import EVERY, answer_stages
 from foreclick.questions.verdicts import Evidence, Pair, Verdict, judge_pairs
 from foreclick.results import format_value
 from foreclick.rules import Choice
@@ -139,22 +141,29 @@ def evaluate(
         >>> [round(v, 3) for v in e["value"]], [round(v, 3) for v in e["production"]]
         ([0.667, 0.667], [0.5, 0.5])
     """
-    inquiry = inquire(
-        *local_tally(log),
-        candidate,
-        metrics=metrics,
-        estimators=estimators,
-        missing=missing,
-        trained_until=trained_until,
-        logging=logging,
-        baseline=baseline,
-        by=by,
-        confidence=confidence,
-        min_effect=min_effect,
-        guardrails=guardrails,
-    )
-    announce_effort(inquiry.tally, inquiry.question.estimators, len(inquiry.question.candidates))
-    return inquiry.answer(estimate(inquiry.tally, inquiry.question))
+    tally, notes = local_tally(log)
+    candidates = 1 if baseline is None else 2
+    stages = _stages(tally, estimators, metrics, candidates) if trained_until is None else []
+    with planned(stages):
+        inquiry = inquire(
+            tally,
+            notes,
+            candidate,
+            metrics=metrics,
+            estimators=estimators,
+            missing=missing,
+            trained_until=trained_until,
+            logging=logging,
+            baseline=baseline,
+            by=by,
+            confidence=confidence,
+            min_effect=min_effect,
+            guardrails=guardrails,
+        )
+        announce_effort(
+            inquiry.tally, inquiry.question.estimators, len(inquiry.question.candidates)
+        )
+        return inquiry.answer(estimate(inquiry.tally, inquiry.question))
 
 
 # --- the question in full -------------------------------------------------------------------------
@@ -414,6 +423,21 @@ def usual_estimators(
     lists = ("list", "prefix") if policy.complete else ()
     more = (*lists, "ip", "item", "pbm", "rctr") if every else ()
     return list(dict.fromkeys((*usual, *more)))
+
+
+def _stages(
+    tally: Tally,
+    estimators: EstimatorLike | Sequence[EstimatorLike] | None,
+    metrics: str | AnyMetric | Sequence[str | AnyMetric],
+    candidates: int,
+) -> list[Stage]:
+    """What the answer takes, as far as that is known before it is asked."""
+    if not _is_default(estimators):
+        names = [e.name for e in parse_estimators(estimators)]
+    else:
+        names = [*(EVERY[:2] if estimators is None else EVERY)]
+    depths = len({part.depth for metric in parse_any(metrics) for part in metric.parts})
+    return answer_stages(tally, names, depths, candidates)
 
 
 def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[str]:

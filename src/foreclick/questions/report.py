@@ -34,7 +34,7 @@ from foreclick.logs import CONTEXT, Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Marginals, PolicyLike, as_policy
-from foreclick.progress import report_step
+from foreclick.progress import planned, report_reached, report_step
 from foreclick.question import Missing, Question
 from foreclick.questions.answers import Evaluation
 from foreclick.questions.backtest import Backtest
@@ -42,6 +42,7 @@ from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check_of, counting
 from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import evaluate, inquire, make_question, result_row
+from foreclick.questions.plan import CONTEXTS, SEGMENTS, report_stages
 from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support_of, support_question
 from foreclick.questions.verdicts import Pair
@@ -173,55 +174,63 @@ def report(
         "min_effect": min_effect,
     }
     guarded = options | {"guardrails": guardrails}
-    answer = inquire(tally, heard, policy, **(guarded | {"confidence": level}))
-    usual = [e.name for e in answer.question.estimators]
     sums_of = [metric for metric in wanted if isinstance(metric, Metric)]
-    parts: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ForeclickWarning)  # the answer has given it already
-        # Where logging probabilities are known, `list` or `ip` alone answers.
-        models = None
-        if any(name.startswith("ladder") for name in usual):
-            models = inquire(tally, heard, policy, **options, estimators="all")
-        seen, said = None, list[str]()
-        if sums_of:
-            lattice = parse_estimators(LATTICE[2:] if isinstance(policy, Marginals) else LATTICE)
-            seen, said = support_question(tally, policy, sums_of, lattice, missing)
-        once = _together(answer.question, None if models is None else models.question, seen)
-        announce_effort(tally, once.estimators, len(once.candidates))
-        report_step("evaluating")
-        with batches_of(tally).beside(counting(tally)) as counted:
-            estimates = estimate(tally, once)
-
-        def found(question: Question) -> Estimates:
-            return estimates if _has(once, question) else estimate(tally, question)
-
-        evaluation = answer.answer(estimates)
-        if models is not None:
-            parts["models"] = models.answer(found(models.question))
-        if seen is not None:
-            parts["support"] = support_of(tally, seen, found(seen), [*heard, *said])
-        if by:
-            report_step("evaluating each segment")
-            parts["segments"] = evaluate(tally, policy, **guarded, by=by)
-    if sums_of:
-        report_step("comparing contexts")
-        question, _ = make_question(
-            tally,
-            [*policies.values()],
-            sums_of[:1],
-            usual[0],
-            missing,
-            clusters=clusters_of(tally, "auto")[0],
-        )
-        parts["contexts"] = context_changes(tally, question, TOP, level.level)
-    parts["check"] = check_of(tally, log, counted.found or ())
     earned = [metric for metric in sums_of if not metric.shown]
-    if backtest and earned and tally.shape.period and count_periods(tally) > 1:
-        report_step("backtesting")
-        first = [name for name in usual if name != "list"]
-        others = [name for name in ("list", "item", "rctr") if name not in first]
-        parts["backtest"] = run_backtest(tally, metrics=earned, estimators=[*first, *others])
+    held_out = bool(backtest and earned and tally.shape.period) and count_periods(tally) > 1
+    depths = len({part.depth for metric in wanted for part in metric.parts})
+    further = {"segments": bool(by), "contexts": bool(sums_of), "backtest": held_out}
+    parts: dict[str, Any] = {}
+    with planned(report_stages(tally, depths, **further)):
+        answer = inquire(tally, heard, policy, **(guarded | {"confidence": level}))
+        usual = [e.name for e in answer.question.estimators]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ForeclickWarning)  # the answer has given it already
+            # Where logging probabilities are known, `list` or `ip` alone answers.
+            models = None
+            if any(name.startswith("ladder") for name in usual):
+                models = inquire(tally, heard, policy, **options, estimators="all")
+            seen, said = None, list[str]()
+            if sums_of:
+                lattice = parse_estimators(
+                    LATTICE[2:] if isinstance(policy, Marginals) else LATTICE
+                )
+                seen, said = support_question(tally, policy, sums_of, lattice, missing)
+            once = _together(answer.question, None if models is None else models.question, seen)
+            announce_effort(tally, once.estimators, len(once.candidates))
+            report_step("evaluating")
+            with batches_of(tally).beside(counting(tally)) as counted:
+                estimates = estimate(tally, once)
+
+            def found(question: Question) -> Estimates:
+                return estimates if _has(once, question) else estimate(tally, question)
+
+            evaluation = answer.answer(estimates)
+            if models is not None:
+                parts["models"] = models.answer(found(models.question))
+            if seen is not None:
+                parts["support"] = support_of(tally, seen, found(seen), [*heard, *said])
+            if by:
+                report_step("evaluating each segment")
+                report_reached(SEGMENTS)
+                parts["segments"] = evaluate(tally, policy, **guarded, by=by)
+        if sums_of:
+            report_step("comparing contexts")
+            report_reached(CONTEXTS)
+            question, _ = make_question(
+                tally,
+                [*policies.values()],
+                sums_of[:1],
+                usual[0],
+                missing,
+                clusters=clusters_of(tally, "auto")[0],
+            )
+            parts["contexts"] = context_changes(tally, question, TOP, level.level)
+        parts["check"] = check_of(tally, log, counted.found or ())
+        if held_out:
+            report_step("backtesting")
+            first = [name for name in usual if name != "list"]
+            others = [name for name in ("list", "item", "rctr") if name not in first]
+            parts["backtest"] = run_backtest(tally, metrics=earned, estimators=[*first, *others])
     return Report(
         evaluation.rows,
         evaluation.columns,

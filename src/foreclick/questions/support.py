@@ -14,8 +14,10 @@ from foreclick.estimators import MEANINGS, Estimator, EstimatorLike, Ladder, par
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_metrics
 from foreclick.options import verb
 from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
+from foreclick.progress import planned
 from foreclick.question import Missing, Question
 from foreclick.questions.evaluate import estimates_for, make_question
+from foreclick.questions.plan import answer_stages
 from foreclick.questions.verdicts import NEXT_TRIAL, next_periods
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.run.estimate import estimate
@@ -114,10 +116,12 @@ def support(
     tally, notes = local_tally(log)
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     policy = as_policy(candidate, tally.names)
-    question, said = support_question(
-        tally, policy, parse_metrics(metrics), parse_estimators(estimators), missing, segments
-    )
-    return support_of(tally, question, estimate(tally, question), [*notes, *said])
+    models, counted = parse_estimators(estimators), parse_metrics(metrics)
+    depths = len({metric.depth for metric in counted})
+    with planned(answer_stages(tally, [e.name for e in models], depths, support=True)):
+        question, said = support_question(tally, policy, counted, models, missing, segments)
+        estimates = estimate(tally, question)
+    return support_of(tally, question, estimates, [*notes, *said])
 
 
 def support_question(
