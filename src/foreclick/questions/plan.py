@@ -17,7 +17,7 @@ from foreclick.tallies import Tally
 _READ = 0.14e-6
 _FIT_LOG, _FIT_CANDIDATES = 2.0e-6, 0.9e-6  # of the sample
 _LADDER, _WEIGHTED, _SUPPORT = 0.9e-6, 0.16e-6, 0.065e-6  # for each metric's depth, if weighted
-_CURVE = 0.4e-6
+_CURVE = 0.6e-6
 _VALUES, _PARTS, _HELD_OUT, _COUNTED = 0.15e-6, 0.9e-6, 1.1e-6, 0.04e-6
 
 _SORTED = 0.6  # of a reading; it is done before the first batch is there
