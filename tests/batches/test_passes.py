@@ -6,7 +6,7 @@
 | evaluate, compare | 3 | facts, the fit's sample, the answer |
 | evaluate, estimators="all" | 3 | the same: contexts for the curve are drawn beside the facts |
 | backtest | 3 | facts, the periods held out, the fit's sample |
-| report | 7 | those of the answer, three for single contexts, one for the backtest |
+| report | 6 | those of the answer, two for single contexts, one for the backtest |
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 import foreclick as fc
 from foreclick.batches import Batches, batches_of, source
 from foreclick.curves import learnt
+from foreclick.ladder.fit import fit_ladders
 from foreclick.progress import Progress, working
 from foreclick.questions import plan
 from foreclick.run import estimate
@@ -43,7 +44,7 @@ VERBS: dict[str, tuple[int, Callable[[Tally], Any]]] = {
     "evaluate by all": (3, lambda tally: fc.evaluate(tally, NEW, estimators="all")),
     "compare": (3, lambda tally: fc.compare(tally, CANDIDATES)),
     "backtest": (3, fc.backtest),
-    "report": (7, lambda tally: fc.report(tally, NEW)),
+    "report": (6, lambda tally: fc.report(tally, NEW)),
 }
 
 
@@ -105,7 +106,7 @@ def test_the_share_that_is_told_never_falls_and_ends_at_1(tally, verb):
 def test_the_rest_that_is_told_is_right_to_a_factor_of_two(tally, monkeypatch, verb):
     """Work is what was sorted, read, fitted and scored, at the seconds that each takes."""
     work = [0.0]
-    sort, read, fit, score = Batches._parts, Batches._read, estimate.fit_ladders, BatchWork.__call__
+    sort, read, fit, score = Batches._parts, Batches._read, fit_ladders, BatchWork.__call__
     slots = tally.row_count() * tally.shape.depth
 
     def sorting(self: Batches) -> Iterator[pa.Table]:

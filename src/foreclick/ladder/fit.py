@@ -117,8 +117,11 @@ def fit_candidates(
                 log = production_fit(batches, ladder, counts)
             else:
                 log = _fit_production(sample, ladder, counts)
-            earlier = None if before is None else learnt_before(before, ladder, counts)
-            found[counts] = _fit_candidates(log, views, policies, earlier)
+            if known is None and before is None:
+                found[counts] = _last_fit(batches, log, tuple(policies), depth)
+            else:
+                earlier = None if before is None else learnt_before(before, ladder, counts)
+                found[counts] = _fit_candidates(log, views, policies, earlier)
         if reward not in found:
             fit, parts = found[counts], []
             for batch in known or batches:
@@ -128,6 +131,15 @@ def fit_candidates(
             found[reward] = replace(fit, log=log, click_values=values)
             _reported(f"What a click earns, {reward}", values.report)
     return found
+
+
+@kept_latest
+def _last_fit(
+    batches: Batches, log: LadderFit, policies: tuple[Policy, ...], depth: int
+) -> CandidateFit:
+    """The fit that was last asked for: several questions in a row are of the same candidates."""
+    views = [View.of(batch, policies, depth) for batch in fit_log(batches).batches]
+    return _fit_candidates(log, views, policies, None)
 
 
 class _Known:

@@ -134,8 +134,9 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         first candidate is worth there, and what the second is, or else production; times records.
     """
     (targets,), (ladder,) = question.groups, fit_ladders(tally, question)
-    parts = []
+    contexts, parts = [], []
     for batch in batches_of(tally):
+        contexts.append(batch.contexts)
         view = View.of(batch, question.candidates, policy_depth(question, tally.shape))
         if ladder is not None:
             value = score_ladder(view, targets, ladder, rows=False).value
@@ -149,7 +150,6 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
             used = np.where(view.known.all(axis=1), 1.0, 0.0)
         other = produced if view.count == 1 else value[1]
         parts.append((batch.context_n * used, value[0] * used, other * used))
-    contexts = [batch.contexts for batch in batches_of(tally)]
     records, candidate, compared = (np.concatenate(column) for column in zip(*parts, strict=True))
     return pa.concat_arrays(contexts), records, candidate, compared
 
