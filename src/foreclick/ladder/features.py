@@ -177,9 +177,9 @@ class CandidateFeatures(NamedTuple):
 
     def factors(self) -> Iterator[tuple[int, slice, Floats]]:
         """Some columns: which power of production's features they are times which values (N, …)."""
-        count = self.share.shape[1]
+        size, count = self.share.shape
         for power in range(4):
-            yield power, slice(power, power + 1), np.ones((len(self.share), 1))
+            yield power, slice(power, power + 1), np.broadcast_to(np.ones(1), (size, 1))
         if count:
             both = self.share, self.height
             for number, (power, own) in enumerate(zip((0, 0, 1, 2), both * 2, strict=True)):
@@ -198,10 +198,13 @@ class CandidateFeatures(NamedTuple):
 
     def by_power(self, beta: Floats) -> Floats:
         """Shape (N, 4): what each power of production's features is multiplied by, for β x."""
-        factors_of_powers = np.zeros((len(self.share), 4))
-        for power, columns, own in self.factors():
-            factors_of_powers[:, power] += own @ beta[columns]
-        return factors_of_powers
+        found = np.tile(beta[:4], (len(self.share), 1))
+        if self.share.shape[1]:
+            share, height, by_share, by_height = beta[4:].reshape(4, -1)
+            found[:, 0] += self.share @ share + self.height @ height
+            found[:, 1] += self.share @ by_share
+            found[:, 2] += self.height @ by_height
+        return found
 
 
 def production_features(batch: Batch) -> Floats:
