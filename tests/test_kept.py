@@ -1,6 +1,8 @@
 """Values that are kept with a batch."""
 
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 
 import foreclick as fc
@@ -41,3 +43,18 @@ def test_a_kept_function_and_its_batch_can_be_sent_to_another_process():
     same = pickle.loads(pickle.dumps(records))  # noqa: S301 - our own
     assert same is records
     assert records.knows(pickle.loads(pickle.dumps(batch)), 1)  # noqa: S301 - our own
+
+
+def test_a_script_that_ends_with_a_log_in_hand_ends_in_silence():
+    """Modules are taken down before what is kept: `Batches.__del__` found its helpers gone."""
+    script = (
+        "import foreclick as fc\n"
+        "fc.settings(progress=lambda line: None)\n"
+        "log = {'context': ['q'] * 40, 'items': [[1, 2], [2, 1]] * 20}\n"
+        "log['clicks'] = [[1, 0], [0, 1]] * 20\n"
+        "tally = fc.tally(log)\n"
+        "found = fc.evaluate(tally, {'context': ['q'], 'items': [[2, 1]]}, metrics='clicks@1')\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

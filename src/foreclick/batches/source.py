@@ -7,6 +7,7 @@ however the contexts were dealt to batches.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -116,8 +117,13 @@ class Batches:
         self.kept: KeptValues = {}
         self._beside: list[Beside[Any]] = []
 
-    def __del__(self) -> None:
-        """Free the memory at once: what a batch keeps refers to the batch in turn."""
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Free the memory at once: what a batch keeps refers to the batch in turn.
+
+        Not while Python ends, when modules are gone, and all memory is freed.
+        """
+        if ends():
+            return
         for batch in self._in_memory or ():
             batch.forget()
         forget(self)
