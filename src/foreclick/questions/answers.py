@@ -253,13 +253,14 @@ def repetition_note(weighing: Iterable[str], contexts: int, median: float) -> li
     """
     if median >= FEW_RECORDS:
         return []
+    names = list(dict.fromkeys(weighing))
     message = (
         f"the contexts hardly repeat: the median of {number_of(contexts, 'context')} has "
         f"{median:g} {plural(median, 'record')}, fewer than {FEW_RECORDS}. The log then says "
         "little about what else could have been shown, and "
-        f"{', '.join(dict.fromkeys(weighing))} weigh by its frequencies. Use a coarser context (a "
-        "query class, or context=None), read the log with propensity=, or give the logging policy "
-        "with logging=."
+        f"{', '.join(names)} {'weighs' if len(names) == 1 else 'weigh'} by its frequencies. Use a "
+        "coarser context (a query class, or context=None), read the log with propensity=, or give "
+        "the logging policy with logging=."
     )
     warnings.warn(message, ForeclickWarning, stacklevel=6)
     return [message[0].upper() + message[1:]]
