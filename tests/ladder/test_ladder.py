@@ -14,6 +14,7 @@ import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
 from foreclick.estimators import Top
+from foreclick.ladder import shrinkage
 from foreclick.ladder.behaviour import Reading, Stopping
 from foreclick.ladder.fit import fit_candidates, known_part, production_fit
 from foreclick.ladder.fitted import CandidateFit
@@ -187,3 +188,10 @@ def test_a_log_of_few_large_contexts_is_learnt_from_all_of_them(
     monkeypatch.setattr("foreclick.ladder.sample.FIT_SLOTS", 100)
     again = fc.evaluate(case.log, candidate, metrics="clicks@3", estimators="ladder")
     assert again.to_dicts() == whole
+
+
+def test_a_loss_that_is_flat_but_for_rounding_has_one_least():
+    """Where clicks say nothing of a strength, rounding chose it, and the fit did not settle."""
+    rng = np.random.default_rng(0)
+    found = {shrinkage.best_strength(lambda _: 100 + 1e-12 * rng.normal()) for _ in range(20)}
+    assert len(found) == 1

@@ -68,6 +68,7 @@ GAIN = 4.0
 """The least gain in log-likelihood for which one more parameter is fitted."""
 
 _GRID: Floats = np.linspace(-2.0, 7.0, 28)
+_SAME = 1e-12
 
 
 def minimum_on_grid(loss: Callable[[int], float], size: int) -> tuple[int, dict[int, float]]:
@@ -76,11 +77,22 @@ def minimum_on_grid(loss: Callable[[int], float], size: int) -> tuple[int, dict[
     Every fourth is tried first, then those around the best.
     """
     seen = {j: loss(j) for j in range(0, size, 4)}
-    at = min(seen, key=lambda j: seen[j])
+    at = _first_of_the_least(seen)
     for j in range(max(at - 3, 0), min(at + 4, size)):
         if j not in seen:
             seen[j] = loss(j)
-    return min(seen, key=lambda j: seen[j]), seen
+    return _first_of_the_least(seen), seen
+
+
+def _first_of_the_least(losses: dict[int, float]) -> int:
+    """The first number whose loss is the least, but for rounding: a flat loss has no other."""
+    least = min(losses.values())
+    return min(j for j, each in losses.items() if each <= least + _rounding(least))
+
+
+def _rounding(loss: float) -> float:
+    """Losses that differ by less are the same."""
+    return _SAME * max(abs(loss), 1.0)
 
 
 def best_strength(loss: Callable[[float], float]) -> float:
@@ -88,8 +100,10 @@ def best_strength(loss: Callable[[float], float]) -> float:
     at, seen = minimum_on_grid(lambda j: loss(_GRID[j]), len(_GRID))
     j = min(max(at, 1), len(_GRID) - 2)
     left, mid, right = (seen[i] if i in seen else loss(_GRID[i]) for i in (j - 1, j, j + 1))
-    bend = left - 2 * mid + right
-    shift = np.clip((left - right) / (2 * bend), -1, 1) if bend > 0 else np.sign(left - right)
+    bend, fall = left - 2 * mid + right, left - right
+    if max(abs(bend), abs(fall)) <= _rounding(mid):
+        return float(np.exp(_GRID[j]))
+    shift = np.clip(fall / (2 * bend), -1, 1) if bend > 0 else np.sign(fall)
     return float(np.exp(_GRID[j] + shift * (_GRID[1] - _GRID[0])))
 
 
