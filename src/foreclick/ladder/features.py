@@ -73,7 +73,8 @@ class PairDays:
     Attributes:
         lists: the lists by day.
         cell: Shape (Z, K): the cell (pair, day, position) of their slots; U where they are empty.
-        pair_day: Shape (U,): the pair-day of each cell; `position`: its position.
+        pair_day: Shape (U,): the pair-day of each cell; `position`: its position; `cell_n`: its
+            records.
         pair, day: Shape (R,); `n`: records; `height`: the sum of their normal scores.
         features: Shape (R, 4): powers of production's features up to and with the day.
         whole_log: Shape (P, 4): powers of its features of all days.
@@ -94,7 +95,7 @@ class PairDays:
         self.pair, self.day, self.days = pair_days // days, pair_days % days, days
         self.starts = np.flatnonzero(np.diff(self.pair, prepend=-1))
         self.shown = self.pair[self.starts]
-        cell_n = sums(number, own.n[one], len(cells))
+        self.cell_n = cell_n = sums(number, own.n[one], len(cells))
         self.n = sums(self.pair_day, cell_n, len(pair_days))
         self.height = sums(self.pair_day, cell_n * rank_scores(k)[self.position], len(pair_days))
         # Records of the context up to and with the day.

@@ -10,7 +10,6 @@ of the whole log: the plain score.
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,7 +61,7 @@ class Pairs:
             value = value * passed[batch.row_list[earned.row], earned.position]
         cell = days.cell[lists.of_row[earned.row], earned.position]
         self.c = sums(cell, value, count + 1)[:count]
-        self.d = self.cell_n
+        self.d = days.cell_n
         if exposed is not None:
             self.d = self._by_cell(lists.n[:, None] * exposed[lists.list])
         self.day_clicks = days.by_pair_day(self.c)
@@ -88,11 +87,6 @@ class Pairs:
         """Shape (U,): sums of values of slots, shape (Z, K)."""
         days, count = self.days, len(self.days.pair_day)
         return sums(days.cell.ravel(), values.ravel(), count + 1)[:count]
-
-    @cached_property
-    def cell_n(self) -> Floats:
-        """Shape (U,): records of each cell."""
-        return self._by_cell(np.repeat(self.days.lists.n, self.batch.depth))
 
     def _exposed(self) -> list[csr_array[np.float64]]:
         from scipy import sparse  # noqa: PLC0415 - slow to import

@@ -199,7 +199,7 @@ def _chain(
     days, batch = part.days, part.batch
     own = days.pair[days.pair_day] * np.int64(batch.depth) + days.position
     each = part.d * at.p[days.position]
-    one = None if days.dated else each / np.maximum(part.cell_n, 1e-300)
+    one = None if days.dated else each / np.maximum(days.cell_n, 1e-300)
     day, count = days.day[days.pair_day], days.days
     rungs = [
         (_entries(own, day, count, part.c, each, days.pair_day, one), np.ones(len(day))),
