@@ -170,6 +170,9 @@ OPTIONS: dict[str, Option] = {
     "propensity": Option(columns, "probability of the list shown, or of each slot"),
     "count": Option(column, "of a counted log: how many equal records a row is"),
     "invalid": Option(choice("error", "drop"), "what to do with invalid rows", "error"),
+    "sample": Option(
+        rules.SampleSize(), "lists to draw of a log with more: a number, auto, or all", "auto"
+    ),
     "long": Option(
         rules.ColumnPair(),
         "one row per impression: the columns of its list and position; --items: of the item",

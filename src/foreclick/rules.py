@@ -232,6 +232,27 @@ class Guardrails(ValueRule):
         return {metric: LOSS.parse([share or "0"]) for metric, _, share in pairs}
 
 
+class SampleSize(ValueRule):
+    """How many lists of a log are read: "auto", a number, or all."""
+
+    metavar = "N"
+    least = 1_000
+
+    def __call__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        """Refuse other words, and numbers that are too small to say anything."""
+        if value is None or value in ("auto", "all"):
+            return
+        if not is_number(value) or not isinstance(value, Integral) or value < self.least:
+            raise OptionError(
+                f"{name}={value!r}: give a whole number of lists from {self.least:,} on, 'auto', "
+                "or None for all."
+            )
+
+    def parse(self, texts: list[str]) -> int | str:
+        """A number, or a word."""
+        return int(texts[0]) if texts[0].isdecimal() else texts[0]
+
+
 @dataclass(frozen=True)
 class Text(ValueRule):
     """A value that the verb parses itself; `read` makes it of a text of the command line.

@@ -25,6 +25,7 @@ from foreclick.batches.arrays import (
     expanded,
     narrowest,
     numbered,
+    ratio,
     starts_of,
     sums,
 )
@@ -53,6 +54,22 @@ class Reward(NamedTuple):
     value: Floats
 
 
+class Drawn(NamedTuple):
+    """How records were drawn from a larger log.
+
+    Attributes:
+        weight: Shape (R,): for how many of the log's records one of each row stands.
+        inclusion: Shape (R,): π, the probability that its context was drawn.
+    """
+
+    weight: Floats
+    inclusion: Floats
+
+    def take(self, rows: Ints) -> Drawn:
+        """Of some rows."""
+        return Drawn(self.weight[rows], self.inclusion[rows])
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """The records of some contexts.
@@ -72,6 +89,7 @@ class Batch:
         cluster_count: how many of them the whole log has.
         segments: Shape (R,) each: the number of the segment's value.
         propensity: Shape (R,) or (R, K), if the log has them.
+        drawn: of a log whose contexts were drawn, how; None: it has all of its records.
         kept: what only these records decide, see `foreclick.kept`.
     """
 
@@ -89,6 +107,7 @@ class Batch:
     cluster_count: Mapping[Cluster, int]
     segments: Mapping[str, Ints]
     propensity: Floats | None
+    drawn: Drawn | None = None
     kept: KeptValues = field(default_factory=dict, init=False)
 
     @property
@@ -117,6 +136,23 @@ class Batch:
     def context_n(self) -> Floats:
         """Shape (X,): records of each context."""
         return sums(self.list_context, self.list_n, self.context_count)
+
+    @cached_property
+    def context_weight(self) -> Floats | None:
+        """Shape (X,): for how many of the log's records one of each context stands."""
+        if self.drawn is None:
+            return None
+        stands_for = sums(self.row_context, self.n * self.drawn.weight, self.context_count)
+        return ratio(stands_for, self.context_n)
+
+    @cached_property
+    def context_inclusion(self) -> Floats | None:
+        """Shape (X,): π of each context; of one that several tallies drew, the smallest."""
+        if self.drawn is None:
+            return None
+        smallest = np.ones(self.context_count)
+        np.minimum.at(smallest, self.row_context, self.drawn.inclusion)
+        return smallest
 
     @cached_property
     def context_lists(self) -> Ints:
@@ -223,6 +259,7 @@ class Batch:
             clusters={kind: code[rows] for kind, code in self.clusters.items()},
             segments={name: code[rows] for name, code in self.segments.items()},
             propensity=None if self.propensity is None else self.propensity[rows],
+            drawn=None if self.drawn is None else self.drawn.take(rows),
         )
 
     def split(self, part: Ints, strata: int) -> Batch:

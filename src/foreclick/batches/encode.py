@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from foreclick.batches.arrays import Bools, Ints
-from foreclick.batches.batch import EMPTY, Batch, Cluster, Reward, paired
+from foreclick.batches.arrays import Bools, Floats, Ints
+from foreclick.batches.batch import EMPTY, Batch, Cluster, Drawn, Reward, paired
 from foreclick.engines import BUCKETS
 from foreclick.logs import BUCKET, CONTEXT, PERIOD, PROPENSITY, N, Shape
+from foreclick.logs.roles import INCLUSION, SAMPLING_WEIGHT
 
 _SAFE = 2**29  # a quarter of the largest 32-bit integer: candidates add cells of their own
 
@@ -95,7 +96,15 @@ def encode(rows: pa.Table, shape: Shape, codebook: Codebook) -> Batch:
         propensity=np.stack(chances, axis=1)
         if shape.propensity == "slot"
         else next(iter(chances), None),
+        drawn=Drawn(*map(_chance, (rows[SAMPLING_WEIGHT], rows[INCLUSION])))
+        if shape.drawn
+        else None,
     )
+
+
+def _chance(column: pa.ChunkedArray) -> Floats:
+    """A weight or a probability; 1 in a log of which nothing was drawn."""
+    return np.asarray(pc.fill_null(column, 1.0).combine_chunks(), np.float64)
 
 
 def wide(count: int, others: int) -> int:

@@ -264,6 +264,6 @@ def regrouped(tally: Tally, source: Source, keep: int) -> Tally:
         source: the batches.
         keep: rows times positions up to which they stay in memory.
     """
-    other = replace(tally, files={})
+    other = replace(tally, files={}, totals=None)
     batches_of.put(other, Batches(replace(other), source=source, keep=keep))
     return other

@@ -38,7 +38,7 @@ Options: TypeAlias = SimpleNamespace
 
 Run: TypeAlias = "Callable[[list[str], Options], Result]"
 
-READING = "propensity count invalid long memory_limit threads"
+READING = "propensity count invalid long sample memory_limit threads"
 LOG = "context items clicks period unit segments rewards where"
 CANDIDATE = "score k candidate_columns"
 OUTPUT = "output format quiet debug"

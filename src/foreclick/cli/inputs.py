@@ -34,7 +34,7 @@ def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
     engine = laptop(**limits) if limits else default_engine()
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
-    roles = given(options, f"{LOG} propensity count invalid long")
+    roles = given(options, f"{LOG} propensity count invalid long sample")
     roles |= {role: None for role in ("context", "clicks") if roles.get(role) == ""}
     if "rewards" in roles:
         pairs = roles["rewards"]

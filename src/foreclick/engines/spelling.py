@@ -131,8 +131,14 @@ class Spelling:
     def hashed(self, value: str, salt: str = "") -> str:
         """The first seven hexadecimal digits of the MD5 of salt and text, as a number."""
         text = f"coalesce({self.cast(value, 'text')}, '')"
-        text = f"{self.literal(salt)} || {text}" if salt else text
+        text = f"concat({self.literal(salt)}, {text})" if salt else text
         return self.number.format(digits=f"substr({self.md5.format(text=text)}, 1, {DIGITS})")
+
+    def joined(self, values: Sequence[str]) -> str:
+        """Values as one text, with commas between them; NULL is none."""
+        texts = [f"coalesce({self.cast(value, 'text')}, '')" for value in values]
+        commas = ", ',', "
+        return texts[0] if len(texts) == 1 else f"concat({commas.join(texts)})"
 
     def listed(self, text: str) -> str:
         """A list that is written as text: JSON, or plain, such as ``[1, 2]``, ``a|b``, ``a, b``.

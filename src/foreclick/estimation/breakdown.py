@@ -16,6 +16,7 @@ from foreclick.estimation.estimates import Estimate
 from foreclick.estimation.sources import (
     CLUSTERS,
     COEFFICIENTS,
+    DRAWING,
     ITEM_EFFECTS,
     KINDS,
     SAMPLE,
@@ -53,7 +54,9 @@ def variance_by_source(
     if hidden < 0:  # small cells that vary more than usual: as if records showed less
         shown, hidden = shown + hidden, 0.0
     by_cluster = estimates.of_clusters(s, slopes @ design)
-    found |= _in_proportion(shown, {CLUSTERS[kind]: v for kind, v in by_cluster.items()})
+    sampled = {CLUSTERS[kind]: variance for kind, variance in by_cluster.items()}
+    sampled[DRAWING] = float(estimates.of_drawing(s, (slopes @ design)[None]).sum())
+    found |= _in_proportion(shown, sampled)
     alone: dict[str, float] = {}
     for estimate, by in each:
         for source, variance in _hidden(estimate, by).items():

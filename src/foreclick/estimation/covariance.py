@@ -128,6 +128,10 @@ class Covariance:
             raw = self.found.products[s]
             mean = raw[others, counts] / n
             centred = raw[np.ix_(others, others)] - n * np.outer(mean, mean)
+            if self.found.drawing is not None:  # products have the squares of sampling weights
+                across = np.outer(raw[others, counts], centre)
+                centred = raw[np.ix_(others, others)] - across - across.T
+                centred += raw[counts, counts] * np.outer(centre, centre)
             return [], jacobian @ centred @ jacobian.T / (n * max(n - 1, 1))
         kinds = []
         of_groups = zip(*(group.influence for group in self.found.groups), strict=True)
@@ -155,6 +159,16 @@ class Covariance:
                     group.errors.sensitivity[s].T
                 )
         return jacobian, centre
+
+    def of_drawing(self, s: int, design: Floats) -> Floats:
+        """Shape (Q, Q): the covariance that the drawing of contexts adds; 0 if none were drawn."""
+        if self.found.drawing is None:
+            return np.zeros((len(design), len(design)))
+        n, counts = float(self._records[s]), len(self.question.parts)
+        jacobian, centre = self._centre(s)
+        centred = np.insert(np.eye(self.width), counts, -centre, axis=1)
+        columns = design @ jacobian @ centred / n
+        return np.asarray(columns @ self.found.drawing[s] @ columns.T)
 
     def freedom(self, s: int) -> float:
         """Degrees of freedom of Student's t; infinite for independent records."""
@@ -195,12 +209,13 @@ class Covariance:
     def _added_up(self, s: int, design: Floats) -> tuple[Floats, Floats | None]:
         """The same before eigenvalues are cut; and, shape (Q,), the scale of each question."""
         rows, covariance = self._rows(s)
+        drawn = self.of_drawing(s, design)
         if covariance is not None:
-            return np.asarray(design @ covariance @ design.T), None
+            return np.asarray(design @ covariance @ design.T) + drawn, None
         outer = [
             (-1.0 if each.kind == BOTH else 1.0, _outer(each.error @ design.T)) for each in rows
         ]
-        added = np.asarray(np.sum([sign * each for sign, each in outer], axis=0))
+        added = np.asarray(np.sum([sign * each for sign, each in outer], axis=0)) + drawn
         if len(outer) == 1:
             return added, None
         size = np.sqrt(np.sum([np.diag(each) for sign, each in outer if sign > 0], axis=0))

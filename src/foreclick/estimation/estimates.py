@@ -340,7 +340,9 @@ class Estimates(Covariance):
         return self.question.parts.index(metric)
 
     def ignored_contexts(self, candidate: int) -> int:
-        """How many contexts only the candidate has."""
+        """How many contexts only the candidate has; 0 if those of the log are not all known."""
+        if self.shape.drawn:
+            return 0
         return self.question.candidates[candidate].context_count() - int(
             self.found.shared[candidate]
         )

@@ -116,9 +116,19 @@ class BatchParts:
             np.moveaxis(group_sums(number, values, self.strata.count - 1), -1, 0)
         )
 
-    def over_rows(self, values: Floats | Ints) -> Floats:
-        """Shape (S, …): the sums of values of rows, shape (…, R)."""
-        return self.over(self.of_row, values)
+    def over_rows(self, values: Floats | Ints, weight: int = 1) -> Floats:
+        """Shape (S, …): the sums of values of rows, shape (…, R).
+
+        Args:
+            values: of one record each, times records.
+            weight: the power of the sampling weights of a drawn log.
+        """
+        return self.over(self.of_row, self.row_weighted(values, weight))
+
+    def row_weighted(self, values: Floats | Ints, power: int = 1) -> Floats:
+        """Values (…, R), times a power of the sampling weights of a drawn log."""
+        drawn = self.batch.drawn
+        return np.asarray(values if drawn is None else values * drawn.weight**power)
 
     def with_whole(self, values: Floats) -> Floats:
         """Shape (S, …): values of the parts, and their sum, that of the whole."""
@@ -138,6 +148,9 @@ class BatchParts:
         clusters = clusters_of_rows(self.batch, kinds)
         if not clusters:
             return ()
+        if self.batch.drawn is not None:
+            weight = self.batch.drawn.weight
+            values = values * (weight if rows is None else weight[rows])
         cluster, count = clusters[-1]
         own = self.of_row * np.int64(count) + cluster
         sums_of = group_sums(own if rows is None else own[rows], values, size * count)
@@ -148,13 +161,24 @@ class BatchParts:
             found = [both.sum(axis=3), both.sum(axis=2), both.reshape(-1, size, count)]
         return tuple(self.with_whole(each.transpose(1, 2, 0)) for each in found)
 
-    def over_contexts(self, values: Floats, context: Ints | None = None, power: int = 1) -> Floats:
+    def over_contexts(
+        self, values: Floats, context: Ints | None = None, power: int = 1, weight: int = 1
+    ) -> Floats:
         """Shape (S, …): the sums of values (…, N) of contexts, by default one of each.
 
         Each part has its share of a context's records. With a power of 2, values are variances of
         errors that all records of a context share. With a power of 0 they are counts: a part has
         all of a context that it has any records of.
+
+        Args:
+            values: times records; variances times their squares.
+            context: Shape (N,): of each.
+            power: of the share.
+            weight: the power of the sampling weights of a drawn log.
         """
+        weights = self.batch.context_weight
+        if weights is not None and weight:
+            values = values * (weights if context is None else weights[context]) ** weight
         if not self.split:
             return np.asarray(values.sum(axis=-1))[None]
         share = self._share
@@ -168,8 +192,37 @@ class BatchParts:
     def products(self, context: Ints, left: Floats, right: Floats, power: int = 1) -> Floats:
         """Shape (S, ·, ·): Σ left rightᵀ over N errors of contexts, shape (·, N) each."""
         if not self.split:
-            return np.asarray(left @ right.T)[None]
-        return self.over_contexts(left[:, None] * right[None], context, power)
+            return self.whole_products(context, left, right)[None]
+        weights = self.batch.context_weight
+        if weights is not None:
+            left = left * weights[context] ** 2
+        return self.over_contexts(left[:, None] * right[None], context, power, weight=0)
+
+    def whole_products(self, context: Ints | None, left: Floats, right: Floats) -> Floats:
+        """Shape (·, ·): the same of all records together; errors may be of no context."""
+        weights = self.batch.context_weight
+        if weights is not None and context is not None:
+            left = left * weights[context] ** 2
+        return np.asarray(left @ right.T)
+
+    def drawn_products(self, values: Floats) -> Floats | None:
+        """Shape (S, ·, ·): Σ (1 − π) y yᵀ of contexts, with y their values (·, X) times weights.
+
+        It estimates the covariance that the drawing of contexts adds to sums over the log, each
+        context on its own with probability π (Horvitz and Thompson, 1952). None if all were drawn.
+        """
+        weight, inclusion = self.batch.context_weight, self.batch.context_inclusion
+        if weight is None or inclusion is None:
+            return None
+        y, left_out = values * weight, 1 - inclusion
+        if not self.split:
+            return np.asarray((y * left_out) @ y.T)[None]
+        found = []
+        for s in range(self.strata.count):
+            share = self._share[:, [s]].tocoo()
+            own = y[:, share.row] * share.data
+            found.append((own * left_out[share.row]) @ own.T)
+        return np.stack(found)
 
     @cached_property
     def _share(self) -> csr_array[np.float64]:

@@ -24,6 +24,7 @@ ITEM_EFFECTS = "item effects"
 COEFFICIENTS = "coefficients' prior"
 EXAMINATION = "examination"
 SAMPLE = "candidate's sample"
+DRAWING = "drawn contexts"
 
 FORM = "form of the regression"
 NEVER_SHOWN = "items never shown"
@@ -39,7 +40,9 @@ MARGIN = "never seen"
 
 KINDS: Mapping[str, str] = {
     **dict.fromkeys(CLUSTERS.values(), SAMPLING),
-    **dict.fromkeys((SMALL_CELLS, ITEM_EFFECTS, COEFFICIENTS, EXAMINATION, SAMPLE), SAMPLING),
+    **dict.fromkeys(
+        (SMALL_CELLS, ITEM_EFFECTS, COEFFICIENTS, EXAMINATION, SAMPLE, DRAWING), SAMPLING
+    ),
     **dict.fromkeys((FORM, NEVER_SHOWN, DEPTH, UNREACHABLE, SHRINKAGE, STOPPING), MODEL),
     **dict.fromkeys((VALUE_SHRINKAGE, VALUE_SLOPE, SEGMENT), MODEL),
     MARGIN: UNSEEN,

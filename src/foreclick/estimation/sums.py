@@ -167,7 +167,9 @@ class Coverage(Adds, Generic[V]):
         def total(name: str, value: Floats) -> Floats:
             if name == "largest":
                 return np.repeat(value.max(axis=-1, initial=0.0)[None], parts.strata.count, axis=0)
-            return parts.over_contexts(value, power=0 if name in _COUNTED else 1)
+            counts = name in _COUNTED
+            weight = 0 if counts else 2 if name == "squared" else 1
+            return parts.over_contexts(value, power=0 if counts else 1, weight=weight)
 
         return Coverage(**{name: total(name, value) for name, value in self._given()})
 
@@ -339,6 +341,8 @@ class LogSums(Adds):
         groups: by group of targets.
         production: Shape (S, G, metrics + 1) by kind of clusters: Σ f, and Σ 1.
         products: of single records, Shape (S, ·, ·): Σ (ψ + V)(ψ + V)ᵀ, production's columns first.
+        drawing: if contexts were drawn, Shape (S, ·, ·): Σ (1 − π) y yᵀ of what contexts add, times
+            sampling weights, in the order of `products`.
         visible: Shape (S, C) by depth: where the log shows an item that the candidate shows there.
         shared: Shape (C,): how many contexts candidates have in common with the log.
         unlisted: by candidate, the contexts that it has no list for.
@@ -351,6 +355,7 @@ class LogSums(Adds):
     groups: tuple[GroupSums, ...]
     production: tuple[Floats, ...]
     products: Floats | None
+    drawing: Floats | None
     visible: dict[int, Floats]
     shared: Ints
     unlisted: tuple[Absent, ...]

@@ -174,7 +174,7 @@ class ClickValue:
         return _value_chain(batch, top, self.reward, self.mean, self.positions)
 
     def pair_errors(
-        self, pairs: PairValues, by_log: Floats, gradient: ItemGradient
+        self, pairs: PairValues, by_log: Floats, gradient: ItemGradient, weight: Floats
     ) -> tuple[Floats, Floats]:
         """Shape (E, Q) each: independent errors of pairs, and how a reward there moves columns.
 
@@ -182,9 +182,12 @@ class ClickValue:
             pairs: of a batch.
             by_log: Shape (E, Q): how far the logarithm of their values moves columns.
             gradient: of columns over the whole log.
+            weight: Shape (Q,) or 1: the sampling weights by which all of this will be multiplied.
+                The fit of items does not have them.
         """
         shared = gradient.by_level[:, pairs.item]
         shared = shared + gradient.by_score @ (pairs.x - self.items.centre[pairs.item]).T
+        shared = shared / weight
         by_value = by_log / pairs.value
         sd = np.sqrt(self.dispersion / self.items.parameters.a)
         error = (by_value - shared * pairs.clicks) * (pairs.prior_share * pairs.expected * sd)

@@ -190,18 +190,19 @@ def solve_candidate_only(
     of_part = []
     for part, own in zip(parts, features, strict=True):
         x = np.column_stack([np.ones(len(own)), own])
-        of_part.append((x, part.clicks, part.rates(parameters).exposure))
+        of_part.append((x, part.clicks, part.rates(parameters).exposure, part.weight))
     coefficients = np.array([parameters.beta[0], 0.0, 0.0])
     known = np.array([INTERCEPT_PRECISION, COEFFICIENT_PRECISION, COEFFICIENT_PRECISION])
     size, iterations = np.inf, 0
     while iterations < ROUNDS and not size < _SAME:
         iterations += 1
         score, slope = -known * coefficients, np.diag(known)
-        for x, clicks, exposure in of_part:
+        for x, clicks, exposure, drawn in of_part:
             mean = exposure * expected_rates(x, coefficients)
             weight = 1 / (1 + mean / parameters.a)
-            score += (weight * (clicks - mean)) @ x
-            slope += (x * (weight**2 * mean * (1 + clicks / parameters.a))[:, None]).T @ x
+            score += (drawn * weight * (clicks - mean)) @ x
+            spread = drawn * weight**2 * mean * (1 + clicks / parameters.a)
+            slope += (x * spread[:, None]).T @ x
         step = np.clip(np.linalg.solve(slope, score), -1, 1)
         coefficients = coefficients + step
         size = float(np.abs(step).max())

@@ -41,6 +41,8 @@ class Pairs:
         exposed: sparse, shape (P, K), by power: Σ d times that power; `by_position`: the first of
             them in full.
         candidates: the features of candidates.
+        weight: Shape (P,) or 1: for how many of the log's records one of each pair's stands, if
+            contexts were drawn. Scores have it; counts, by which rates shrink, do not.
     """
 
     candidates: CandidateFeatures
@@ -55,6 +57,8 @@ class Pairs:
         passed: Floats | None = None,
     ) -> None:
         self.days, batch = days, days.batch
+        weights = batch.context_weight
+        self.weight = np.ones(1) if weights is None else weights[batch.pair_context]
         earned, count = batch.reward(reward), len(days.pair_day)
         value, lists = batch.n[earned.row] * earned.value / unit, days.lists
         if passed is not None:
@@ -67,7 +71,8 @@ class Pairs:
         self.day_clicks = days.by_pair_day(self.c)
         self.weighted_clicks = days.by_pair(self.day_clicks[:, None] * days.features)
         self.clicks = self.weighted_clicks[:, 0].copy()
-        self.position_clicks = sums(days.position, self.c, batch.depth)
+        weighted = self.c if weights is None else self.c * self.weight[days.pair[days.pair_day]]
+        self.position_clicks = sums(days.position, weighted, batch.depth)
         self.exposed = self._exposed()
         self.by_position = np.asarray(self.exposed[0].toarray())
 
@@ -137,10 +142,11 @@ class Pairs:
 
     def score(self, parameters: RateParameters) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of features and of positions below the first."""
-        alpha = self.rates(parameters).alpha
+        alpha, weight = self.rates(parameters).alpha, self.weight
         residual = self.weighted_clicks - self.exposures(parameters) * alpha[:, None]
-        of_positions = self.position_clicks - (alpha @ self.by_position) * parameters.p
-        return np.append(self.candidates.sums(residual), of_positions[1:])
+        expected = ((weight * alpha) @ self.by_position) * parameters.p
+        of_features = self.candidates.sums(residual * weight[:, None])
+        return np.append(of_features, (self.position_clicks - expected)[1:])
 
     def list_scores(self, values: Floats) -> Floats:
         """Shape (F + K − 1, Z): Σ z values of lists by day, of values of their slots, (Z, K)."""
@@ -180,8 +186,9 @@ class Pairs:
             batch.context_count,
         )
         residual = self.weighted_clicks - self.exposures(parameters) * alpha[:, None]
-        pair = days.pair[days.pair_day]
-        of_cells = self.c - self.d * parameters.p[days.position] * alpha[pair]
+        residual *= self.weight[:, None]
+        pair, weight = days.pair[days.pair_day], np.broadcast_to(self.weight, alpha.shape)
+        of_cells = (self.c - self.d * parameters.p[days.position] * alpha[pair]) * weight[pair]
         places = sums(context[pair] * np.int64(k) + days.position, of_cells, count * k)
         columns = self.candidates.columns(residual)
         by_feature = np.stack([sums(context, own, count) for own in columns.T], axis=1)
@@ -190,8 +197,9 @@ class Pairs:
 
     def jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
-        f, alpha = len(parameters.beta), self.rates(parameters).alpha
-        found = self.score_jacobian(parameters).T @ self.rate_jacobian(parameters)
+        f, alpha = len(parameters.beta), self.rates(parameters).alpha * self.weight
+        scores = self.score_jacobian(parameters) * self.weight[:, None]
+        found = scores.T @ self.rate_jacobian(parameters)
         for power, columns, own in self.candidates.factors():
             shown = np.asarray(self.exposed[power].T @ (own * alpha[:, None]))
             expected = shown.T * parameters.p

@@ -66,7 +66,7 @@ def score_ladder(
     fit: CandidateFit,
     *,
     rows: bool,
-    by_context: bool = False,
+    own_clicks: bool = False,
     items: ItemGradient | None = None,
 ) -> ColumnBatch:
     """The columns of a ladder: a target after the other, candidates side by side.
@@ -76,11 +76,11 @@ def score_ladder(
         targets: metrics of one reward.
         fit: the ladder.
         rows: whether errors and ψ of rows are wanted; the last columns of ψ are β and log p.
-        by_context: whether sums are wanted by context, since the answer has several parts.
+        own_clicks: whether the answer has several parts, whose own clicks are wanted.
         items: how columns move with what clicks on items earn, over the whole log.
     """
-    unit, context = fit.log.spec.unit, view.batch.pair_context
-    state = rung_state(view, fit)
+    unit, state = fit.log.spec.unit, rung_state(view, fit)
+    by_context = own_clicks or view.batch.drawn is not None
     columns = _columns(view, targets, fit, state, by_context=by_context)
     earned = _earnings(columns)
     weights = _rate_weights(columns, state, earned)
@@ -90,14 +90,15 @@ def score_ladder(
     values = columns.values
     if values is not None:
         value_weights = values.weights(earned.clicks * unit, earned.lost * unit)
-        scored = replace(scored, click_value_gradient=values.sensitivity(value_weights))
+        by_item = values.sensitivity(value_weights, state.pairs.context)
+        scored = replace(scored, click_value_gradient=by_item)
     if not rows:
         return scored
     width = len(scored.value)
     sample = _fitted_sample(view, fit, state)
     on_pairs = _pair_gradient(columns, state, weights, sample)
     by_pair = on_pairs.of_all_pairs(sample) if fit.log.finer else on_pairs.by_click
-    gradient = columns.slots.gradient(weights, by_pair, context)
+    gradient = columns.slots.gradient(weights, by_pair, view.batch.pair_context)
     by_click = gradient.by_click[:width]
     slope, residuals = _slope(columns, on_pairs, gradient), _residuals(columns)
     unexplained = [*on_pairs.unexplained, *gradient.unexplained]
@@ -114,7 +115,7 @@ def score_ladder(
         model_errors=unexplained,
         sensitivity=slope * unit,
         shared_errors=_allowances(columns, state, earned, weights, gradient, slope),
-        own_clicks=_own_clicks(columns, by_click, residuals) if by_context else None,
+        own_clicks=_own_clicks(columns, by_click, residuals) if own_clicks else None,
     )
     if values is None or items is None:
         return scored

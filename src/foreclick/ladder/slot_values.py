@@ -86,9 +86,20 @@ class SlotValues:
         found, mean = self.slots.weights(shown, -logged, len(self.pairs.value)), self.values.mean
         return Weights(tuple(own * mean for own in found.rungs), found.base * mean)
 
-    def sensitivity(self, weights: Weights) -> Floats:
-        """Shape (E, I + F): how far the levels of items, and γ, move columns."""
-        return self.values.items.sensitivity(self.pairs, weights.base * self.pairs.value)
+    def sensitivity(self, weights: Weights, context: Ints) -> Floats:
+        """Shape (E, I + F): how far the levels of items, and γ, move columns.
+
+        Args:
+            weights: how much columns count values.
+            context: Shape (P + U,): of each pair.
+        """
+        by_log = weights.base * self.pairs.value * self._sampling_weight(context)
+        return self.values.items.sensitivity(self.pairs, by_log)
+
+    def _sampling_weight(self, context: Ints) -> Floats:
+        """Shape (P + U,) or 1: for how many of the log's records one of each pair's stands."""
+        weights = self.batch.context_weight
+        return np.ones(1) if weights is None else weights[context]
 
     def errors(
         self,
@@ -107,7 +118,8 @@ class SlotValues:
         """
         values, pairs, items = self.values, self.pairs, self.values.items
         by_log = weights.base * pairs.value
-        error, by_reward = values.pair_errors(pairs, by_log, gradient)
+        sampling = self._sampling_weight(context)
+        error, by_reward = values.pair_errors(pairs, by_log, gradient, sampling)
         by_pair = by_reward[:, : self.batch.pair_count]
         found = self.slots.gradient(weights, by_pair, context, values.dispersion)
         share = (items.parameters.t * items.level / items.weight)[pairs.item] * pairs.prior_share

@@ -22,6 +22,7 @@ from foreclick.engines import (
 )
 from foreclick.errors import EngineError, InvalidLogError, SourceError
 from foreclick.kept import KeptValues
+from foreclick.logs.drawing import Drawing, SampleSize, drawing_of, totals_of
 from foreclick.logs.roles import (
     BUCKET,
     CONTEXT,
@@ -62,6 +63,7 @@ class Log:
         stored: the compressed rows, one per distinct (context, …, list, rewards), with the count
             `n`: a table of `engine`. Rewards that are 0 or 1 are masks (see `Shape`).
         rows: how many valid raw rows `stored` stands for.
+        drawn: how many of them `stored` has, if contexts were drawn.
         dropped: how many rows were left out, by cause (`invalid="drop"`).
         dropped_rows: how many rows were left out; a row with two causes counts once.
         source_rows: the source's own rows, after `where`, unexecuted.
@@ -69,6 +71,7 @@ class Log:
         notes: what the reader of an answer should know of how the log was read.
         ledger: what the log was made of, if that was a table of events (`from_events`).
         called: what the tables of events call the context and the items; a candidate may too.
+        totals: of a log whose contexts were drawn, sums over all its records, see `totals_of`.
         kept: what was computed of the log and is needed again, such as its tally.
     """
 
@@ -82,6 +85,8 @@ class Log:
     notes: tuple[str, ...] = field(default=(), compare=False)
     ledger: Any = field(default=None, compare=False)
     called: dict[str, str | None] = field(default_factory=dict, compare=False)
+    totals: pa.Table | None = field(default=None, compare=False)
+    drawn: int | None = None
     kept: KeptValues = field(default_factory=dict, compare=False, init=False)
 
     def __reduce__(self) -> str:
@@ -113,6 +118,7 @@ class Log:
             f"{self.source.name}; "
             f"rewards: {', '.join(map(printable, s.rewards)) or 'none'}"
             + (f"; with {', '.join(extras)}" if extras else "")
+            + (f"; {number_of(self.drawn, 'record')} drawn" if self.drawn is not None else "")
             + (f"; {number_of(self.dropped_rows, 'invalid row')} dropped" * bool(self.dropped_rows))
             + ">"
         )
@@ -144,6 +150,7 @@ def read_log(
     long: tuple[str, str] | None = None,
     depth: int | None = None,
     invalid: Literal["error", "drop"] = "error",
+    sample: SampleSize = "auto",
     engine: Any = None,  # noqa: ANN401 - a connection
 ) -> Log:
     """Read a click log where it lives, check it, and compress it in one pass.
@@ -170,6 +177,9 @@ def read_log(
         depth: how many positions to read; by default as many as the longest list has.
         invalid: "error" lists every problem with its count, an example and the remedy; "drop"
             leaves such rows out and counts them by cause in `Log.dropped`.
+        sample: about how many lists are read. Of a larger log contexts are drawn, with probability
+            in proportion to their records, and weighted back; intervals allow for it. "auto": a
+            million of a log with more than two million; None or "all": all.
         engine: the connection (of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark) to open
             the source in; by default DuckDB in this process.
 
@@ -208,7 +218,7 @@ def read_log(
         long=tuple(long or ()),
     )
     with unchanged(source):
-        return compress(table, roles.expanded(table.columns), invalid, depth)
+        return compress(table, roles.expanded(table.columns), invalid, depth, sample=sample)
 
 
 def compress(
@@ -217,18 +227,20 @@ def compress(
     invalid: Literal["error", "drop", "refuse"] = "error",
     depth: int | None = None,
     masks: tuple[str, ...] | None = None,
+    sample: SampleSize = None,
 ) -> Log:
     """Group the raw rows by everything that matters, and check the groups.
 
     `invalid` is as in `read_log`; "refuse" is an error that does not offer to drop rows, for
     tables that are no logs. `masks` names the rewards that are 0 or 1, where that is known.
+    `sample` is as in `read_log`.
     """
     raw = checked_columns(raw, roles)
     select = Select(roles, raw.kinds, raw.engine.say, raw.rows)
     try:
         if roles.unit is not None:
             raw.engine.check_hash()
-        shape, table = _grouped(raw, select, depth, masks)
+        shape, table, drawing = _grouped(raw, select, depth, masks, sample)
     except (SourceError, EngineError) as error:
         raise explained(error, raw, roles) from error
     broken = rules(table, shape, roles.count)
@@ -249,16 +261,37 @@ def compress(
         table = table.where(f"CASE WHEN {some} THEN 1 ELSE 0 END = 0")
     shape, table = _packed_after_all(shape, table)
     refuse_ids(table, shape)
+    # What breaks the rules is no part of the log, and in the others nobody looked for it.
+    totals = _totals(raw, select, shape) if shape.drawn and not causes else None
+    valid = rows - invalid_rows
     return Log(
         shape=shape,
         stored=table.select(*shape.stored),
-        rows=rows - invalid_rows,
+        rows=valid if drawing is None else drawing.records - invalid_rows,
+        drawn=None if drawing is None else valid,
         dropped=causes,
         dropped_rows=invalid_rows,
         source_rows=raw,
         roles=roles,
         notes=tuple(_notes(raw, roles, shape, table)),
+        totals=totals,
     )
+
+
+def _totals(raw: Table, select: Select, shape: Shape) -> pa.Table:
+    """The sums over all records of a log whose contexts were drawn."""
+    shape, say = replace(shape, drawn=False), raw.engine.say
+    listed = select.roles.layout != "long"
+    wide = replace(shape, masks=()) if listed else shape
+    types = select.types(wide)
+    names = [*wide.order, *(["weight"] if select.roles.count else [])]
+    kinds = pa.schema([(name, types.get(name, pa.int64())) for name in names])
+    records = raw.query(select.records(wide), kinds)
+    columns = records.own([name for name in wide.order if name in shape.order])
+    if listed:
+        columns |= {name: Value(mask_of(shape, name, say)) for name in shape.masks}
+    columns[N] = Value(say.column("weight") if select.roles.count else "1")
+    return totals_of(records.made(columns), shape)
 
 
 def _notes(raw: Table, roles: Roles, shape: Shape, table: Table) -> list[str]:
@@ -289,17 +322,32 @@ def _notes(raw: Table, roles: Roles, shape: Shape, table: Table) -> list[str]:
 
 
 def _grouped(
-    raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None
-) -> tuple[Shape, Table]:
+    raw: Table,
+    select: Select,
+    depth: int | None,
+    masks: tuple[str, ...] | None,
+    sample: SampleSize,
+) -> tuple[Shape, Table, Drawing | None]:
     """The one group-by over the raw log.
 
     How long the longest list is, and whether rewards are 0 or 1 everywhere, is only known after the
     pass. A guess from the first rows is nearly always right; if it was not, the pass is made again.
+    Of a large log, contexts are drawn before.
     """
-    shape = _guessed(raw, select, depth, masks)
+    shape, small = _guessed(raw, select, depth, masks)
+    drawing = None
+    if sample != "auto" or not small:
+        if sample not in (None, "all"):
+            raw.engine.check_hash()
+        drawing = drawing_of(raw, select, sample)
+    if drawing is not None:
+        select = drawing.drawn(select)
     cut = depth is not None or select.roles.layout == "wide"  # else lists may be longer
     while True:
-        table = raw.engine.keep("log", raw.query(*select.tally(shape, cut=cut)))
+        groups = raw.query(*select.tally(shape, cut=cut))
+        if drawing is not None:
+            groups = drawing.weighed(groups, shape, whole=not select.identity())
+        table = raw.engine.keep("log", groups)
         columns = {name: table.engine.say.column(name) for name in shape.masks}
         deepest = "max(s.length)" if "length" in table.columns else "0"
         odd = _without_mask(table, columns, length=deepest)
@@ -312,7 +360,7 @@ def _grouped(
         elif any(odd.values()):
             shape = shape.with_masks([name for name in shape.masks if not odd[name]])
         else:
-            return shape, table
+            return replace(shape, drawn=drawing is not None), table, drawing
 
 
 def _without_mask(table: Table, masks: Mapping[str, str], **others: str) -> dict[str, int]:
@@ -321,8 +369,14 @@ def _without_mask(table: Table, masks: Mapping[str, str], **others: str) -> dict
     return table.aggregate({name: Value(text) for name, text in counts.items()}) if counts else {}
 
 
-def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None) -> Shape:
-    """Depth and masks, by the first rows; these are asked in the DuckDB of this process."""
+def _guessed(
+    raw: Table, select: Select, depth: int | None, masks: tuple[str, ...] | None
+) -> tuple[Shape, bool]:
+    """Depth and masks, by the first rows; these are asked in the DuckDB of this process.
+
+    And whether these are all the rows that there are.
+    """
+    small = False
     if depth is None or masks is None:
         select.types(select.roles.shape(raw.kinds, 1))  # refuses those that cannot be read
         kinds = pa.schema([raw.kinds.field(name) for name in select.used()])
@@ -331,7 +385,8 @@ def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ..
             rows = default_engine().show(rows.to_pyarrow())
         else:
             rows = raw.engine.keep("first", rows)
-        near = Select(select.roles, rows.kinds, DUCKDB, rows.rows)
+        count = rows.aggregate({"rows": Value("count(*)")})["rows"]
+        near, small = Select(select.roles, rows.kinds, DUCKDB, rows.rows), count < select.first
         if depth is None:
             depth = _readable(rows.engine.ask(near.longest())["length"][0].as_py())
         if masks is None:
@@ -339,7 +394,7 @@ def _guessed(raw: Table, select: Select, depth: int | None, masks: tuple[str, ..
             fits = {name: mask_of(shape, name, DUCKDB) for name in shape.maskable}
             odd = _without_mask(rows.query(near.records(shape)), fits)
             masks = tuple(name for name in odd if not odd[name])
-    return select.roles.shape(raw.kinds, depth).with_masks(masks)
+    return select.roles.shape(raw.kinds, depth).with_masks(masks), small
 
 
 def _packed_after_all(shape: Shape, table: Table) -> tuple[Shape, Table]:

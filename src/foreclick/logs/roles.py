@@ -26,6 +26,7 @@ from foreclick.words import listed, nearest, number_of, plural
 
 CONTEXT, PERIOD, BUCKET, N = "context", "period", "bucket", "n"
 ITEM, PROPENSITY = "item", "propensity"
+SAMPLING_WEIGHT, INCLUSION = "sampling_weight", "inclusion"
 OWN = ("weight", "length", "rows", "repeated", "bad_weight")
 """Columns of groups, beside those of a tally.
 
@@ -54,6 +55,8 @@ class Shape:
         period, unit: whether the log was read with them.
         propensity: whether propensities were given, and for what: "list", "slot" or None.
         masks: the names of the rewards that are stored as masks.
+        drawn: whether contexts were drawn from a larger log; then each row has its sampling weight
+            and the inclusion probability of its context.
     """
 
     depth: int
@@ -63,6 +66,7 @@ class Shape:
     unit: bool = False
     propensity: str | None = None
     masks: tuple[str, ...] = ()
+    drawn: bool = False
 
     @property
     def words(self) -> str:
@@ -102,6 +106,7 @@ class Shape:
             *([BUCKET] if self.unit else []),
             *(c for name in self.rewards for c in self.stored_reward(name)),
             *self.propensities,
+            *([SAMPLING_WEIGHT, INCLUSION] if self.drawn else []),
         ]
 
     @property
@@ -299,7 +304,17 @@ _RESULTS = """n rows position slot records items estimator metric clip value se 
     borrowed margin production change change_low change_high lift lift_low lift_high covered clipped
     ess contexts missing_contexts dropped verdict cells seen largest lowest highest out_of_sight
     out_share cell share exposure examination"""
-_TAKEN = {CONTEXT, PERIOD, BUCKET, ITEM, PROPENSITY, *OWN, *_RESULTS.split()}
+_TAKEN = {
+    CONTEXT,
+    PERIOD,
+    BUCKET,
+    ITEM,
+    PROPENSITY,
+    SAMPLING_WEIGHT,
+    INCLUSION,
+    *OWN,
+    *_RESULTS.split(),
+}
 """Names that tallies and results have beside the segments and rewards."""
 
 _LOOK = 1_000  # rows, for an example of what is wrong

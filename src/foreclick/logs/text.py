@@ -39,6 +39,7 @@ LARGEST = 1e100
 
 _PLACE, _SLOT, _BIT = "__place", "__slot_", "__bit_"
 _LIST, _SHOWN = "__list_", "__shown"
+_TOLD_APART = 3  # positions by which records without a unit are told apart
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,15 @@ class Select:
 
     # --- statements ------------------------------------------------------------------------------
 
+    @property
+    def first(self) -> int:
+        """How many rows tell how long lists are, and whether rewards are 0 or 1."""
+        return 100_000 if self.roles.layout == "long" else 10_000
+
     def first_rows(self) -> str:
-        """Rows for a first guess of how long lists are and whether rewards are 0 or 1."""
+        """So many rows, for a first guess."""
         columns = ", ".join(map(self.say.column, self.used()))
-        most = 100_000 if self.roles.layout == "long" else 10_000
-        return f"SELECT {columns} FROM {self.rows} AS s LIMIT {most}"
+        return f"SELECT {columns} FROM {self.rows} AS s LIMIT {self.first}"
 
     def used(self) -> list[str]:
         """The columns of the source that are used."""
@@ -77,6 +82,49 @@ class Select:
         else:
             length = self._length()
         return f"SELECT max({length}) AS length FROM {self.rows} AS s"
+
+    def context_key(self, table: str) -> str:
+        """The context of a row of the source, by the alias of the table."""
+        if self.roles.context is None:
+            return self.say.cast("0", "whole")
+        column = self.say.column(self.roles.context, table)
+        return self._key(column, self.roles.context, CONTEXT)
+
+    def identity(self) -> list[str]:
+        """What tells records apart: ids of lists, or units and periods; nothing if there are none.
+
+        Of records without a unit, what they show does.
+        """
+        roles, say = self.roles, self.say
+        if roles.layout == "long":
+            return [self.context_key("s"), *map(say.column, roles.long[:-1])]
+        if roles.unit is None:
+            return []
+        unit = self._key(say.column(roles.unit), roles.unit, "unit")
+        dated = [] if roles.period is None else [self._listed()[PERIOD]]
+        shown = say.joined([self._slot(self._items, k, ITEM) for k in range(1, _TOLD_APART + 1)])
+        others = f"CASE WHEN {unit} IS NULL THEN {shown} END"
+        return [self.context_key("s"), unit, *dated, others]
+
+    def context_type(self) -> pa.DataType:
+        """The type of contexts."""
+        if self.roles.context is None:
+            return pa.int64()
+        return key_type(self._element(self.roles.context), CONTEXT)
+
+    def context_counts(self) -> str:
+        """How many records each context has, `n`."""
+        say, named = self.say, {CONTEXT: self.context_key("s")}
+        if self.roles.count is not None:
+            named["weight"] = say.cast(say.column(self.roles.count), "real")
+        distinct = ""
+        if self.roles.layout == "long":  # a row is one result
+            distinct = "DISTINCT "
+            named |= {f"{_LIST}{i}": say.column(c) for i, c in enumerate(self.roles.long[:-1])}
+        rows = f"SELECT {distinct}{say.names(named)} FROM {self.rows} AS s"
+        n = f"sum({say.column('weight')})" if "weight" in named else "count(*)"
+        counted = say.names({CONTEXT: say.column(CONTEXT), N: say.cast(n, "real")})
+        return f"SELECT {counted} FROM ({rows}) AS s GROUP BY {say.column(CONTEXT)}"
 
     def tally(self, shape: Shape, *, cut: bool) -> tuple[str, pa.Schema]:
         """The groups, `Shape.order`, flags and counts, and their types.
@@ -131,8 +179,7 @@ class Select:
         """The types of columns that are no 64-bit integers."""
         types = {name: _plain(self._type(c)) for name, c in self.roles.segments.items()}
         types |= {BUCKET: pa.int16(), PROPENSITY: pa.float64()}
-        if self.roles.context is not None:
-            types[CONTEXT] = key_type(self._element(self.roles.context), CONTEXT)
+        types[CONTEXT] = self.context_type()
         if self.roles.period is not None:
             period = self._type(self.roles.period)
             days = {"moment": pa.date32(), "date": pa.date32(), "whole": pa.int64()}
@@ -200,9 +247,7 @@ class Select:
     def _listed(self) -> dict[str, str]:
         """What belongs to a list and not to a position."""
         roles, say = self.roles, self.say
-        columns = {CONTEXT: say.cast("0", "whole")}
-        if roles.context is not None:
-            columns[CONTEXT] = self._key(say.column(roles.context), roles.context, CONTEXT)
+        columns = {CONTEXT: self.context_key("s")}
         if roles.period is not None:
             columns[PERIOD] = day_of(say.column(roles.period), self._type(roles.period), say)
         for name, column in roles.segments.items():

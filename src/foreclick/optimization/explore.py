@@ -61,7 +61,7 @@ from foreclick.questions.verdicts import BETTER, WORSE
 from foreclick.results import Result, Value
 from foreclick.rules import Number, choice
 from foreclick.run.estimate import estimate
-from foreclick.tallies import LogLike, Tally, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally, refuse_drawn
 from foreclick.words import about, number_of
 
 SHARE, MAX_SHARE = 0.1, 0.5
@@ -187,6 +187,7 @@ def explore(
     """
     metric = only_metric(metrics, "traffic is planned for")
     tally, notes = local_tally(log)
+    refuse_drawn(tally, "explore")
     policy = as_policy(candidate, tally.names)
     if not policy.complete:
         raise PolicyError(

@@ -45,7 +45,7 @@ from foreclick.question import check_question
 from foreclick.questions.answers import Evaluation, line_of
 from foreclick.questions.evaluate import LOGGING, evaluate, make_question
 from foreclick.results import Headline, Result, Value, format_value
-from foreclick.tallies import LogLike, Tally, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally, refuse_drawn
 from foreclick.words import did_you_mean, number_of
 
 # Rows times positions up to which a split log stays in memory; a judge keeps ten times as much.
@@ -216,6 +216,7 @@ def optimize(
     for each in (by, *([] if judge is None else parse_estimators(judge))):
         each.model.examined(0)  # refuses a curve for each context: folds number contexts anew
     tally, notes = local_tally(log)
+    refuse_drawn(tally, "optimize")
     if isinstance(logging, Policy):
         logging = as_policy(logging, tally.names, "logging")
     question, assumed = make_question(tally, [], [metric], [by], logging=logging)

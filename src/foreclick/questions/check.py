@@ -21,7 +21,7 @@ from foreclick.options import verb
 from foreclick.progress import planned, report_step
 from foreclick.questions.plan import check_stages
 from foreclick.results import Headline, Result, Value, format_value
-from foreclick.tallies import LogLike, Tally, tally
+from foreclick.tallies import LogLike, Tally, drawn_from, tally
 from foreclick.words import few, number_of, plural
 
 # A unit is bot-like with more records than so many medians, and than so many.
@@ -116,17 +116,19 @@ def counting(compressed: Tally) -> Callable[[Batch], LogCounts]:
 def _counted(batch: Batch, count: int) -> LogCounts:
     several, places = np.diff(batch.context_lists) > 1, (batch.shown > 0).sum(axis=1)
     period = batch.clusters.get("period", np.zeros(len(batch.n), dtype=np.intp))
+    n = batch.n if batch.drawn is None else batch.n * batch.drawn.weight
+    of_context = sums(batch.row_context, n, batch.context_count)
     at_position, in_period = {}, {}
     for name, reward in batch.rewards.items():
         earned = reward.value * batch.n[reward.row]
         at_position[name] = sums(reward.position, earned, batch.depth)
-        in_period[name] = sums(period[reward.row], earned, count)
+        in_period[name] = sums(period[reward.row], reward.value * n[reward.row], count)
     return LogCounts(
         len(batch.lists),
-        np.array([batch.context_n[several].sum(), batch.context_n.sum()]),
+        np.array([of_context[several].sum(), of_context.sum()]),
         np.array([batch.shown[places > 1].sum(), batch.shown.sum()]),
         batch.shown.sum(axis=0),
-        sums(period, batch.n, count),
+        sums(period, n, count),
         at_position,
         in_period,
     )
@@ -143,10 +145,10 @@ def check_of(compressed: Tally, log: LogLike, counts: Iterable[LogCounts]) -> Ch
     shape, batches, found = compressed.shape, batches_of(compressed), reduce(added, counts)
     periods = batches.codebook.periods
     count = 1 if periods is None else len(periods)
-    number = int if _has_whole_counts(compressed) else float
+    number = round if _has_whole_counts(compressed) else float
     contexts, median = size_of(compressed)[:2]
     facts: list[Fact] = [
-        ("size", "records", number(found.varied[1])),
+        ("size", "records", number(compressed.sizes[1])),
         ("size", "rows of the tally", batches.rows),
         ("size", "contexts", contexts),
         ("size", "records in the median context", median),
@@ -196,7 +198,8 @@ def check_of(compressed: Tally, log: LogLike, counts: Iterable[LogCounts]) -> Ch
         for name in shape.rewards
         if name in compressed.unearned
     )
-    return Check(rows, ("section", "fact", "found"), (*empty, *_advice(facts)))
+    drawn = [f"{drawn_from(compressed)}."] if shape.drawn else []
+    return Check(rows, ("section", "fact", "found"), (*drawn, *empty, *_advice(facts)))
 
 
 def _glance(section: str, facts: Mapping[str, Value]) -> str:
@@ -264,6 +267,12 @@ def _advice(facts: list[Fact]) -> Iterator[str]:
         yield f"Bot-like units made {bots:.0%} of the records. Leave them out with where=."
 
 
+def _stood_for(batch: Batch) -> Floats:
+    """Shape (X,): the records of each context, in the log that these were drawn from."""
+    weight = batch.context_weight
+    return batch.context_n if weight is None else np.round(batch.context_n * weight)
+
+
 # --- contexts by traffic --------------------------------------------------------------------------
 
 
@@ -310,7 +319,7 @@ def contexts(log: LogLike) -> Contexts:
         items = batch.items.take(pa.array(batch.pair_item[order]))
         columns = {
             "context": batch.contexts,
-            "records": pa.array(batch.context_n.astype(kind)),
+            "records": pa.array(_stood_for(batch).astype(kind)),
             "items": pa.ListArray.from_arrays(starts, items),
             "shown": pa.ListArray.from_arrays(starts, pa.array(shown[order])),
         }
@@ -330,6 +339,11 @@ def contexts(log: LogLike) -> Contexts:
     notes = (
         f"{half:,} of {len(share):,} {have} half of all records.",
         f"A ranker has {number_of(pairs, 'pair')} of a context and an item to score.",
+        *(
+            [f"{drawn_from(compressed)}: a candidate needs no other."]
+            if compressed.shape.drawn
+            else []
+        ),
     )
     return Contexts(tuple(rows), ("context", "records", "share", "items"), notes, lists=lists)
 

@@ -29,7 +29,7 @@ from foreclick.policies.runs import trec_query
 from foreclick.progress import report_step
 from foreclick.question import check_columns, check_earned
 from foreclick.results import Result
-from foreclick.tallies import LogLike, local_tally
+from foreclick.tallies import LogLike, local_tally, refuse_drawn
 from foreclick.words import number_of, plural
 
 _ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
@@ -189,6 +189,7 @@ def judgments(
         ([0.5, 0.5], [3, 3])
     """
     tally, notes = local_tally(log)
+    refuse_drawn(tally, "judgments")
     check_columns(tally.shape, [reward], ())
     check_earned(tally, reward)
     batches, ladder = batches_of(tally), Ladder(examination=examination)

@@ -408,6 +408,8 @@ def _numbers(
         joint = variance_of(minus(errors_of(one.estimates, s, jacobian @ design, log), errors))
     shown = float(jacobian @ one.estimates.shown(s, design) @ jacobian)
     joint += total - shown  # what no record shows
+    if not by_records:
+        joint += float(jacobian @ one.estimates.of_drawing(s, design) @ jacobian)
     fill("difference", predicted - lift, joint, min(one.estimates.freedom(s), freedom))
     less, more = (unseen / production for unseen in one.unseen())
     row["difference_low"] -= less

@@ -72,11 +72,13 @@ def record_sums(parts: BatchParts, question: Question, n: Floats) -> RecordSums:
         n: Shape (R,): how many records of each row count.
     """
     batch, k = parts.batch, parts.batch.depth
+    contexts = _contexts(parts, np.flatnonzero(n > 0))
+    n = parts.row_weighted(n)
     shown, rewards, at_risk, examined = batch.lists != EMPTY, {}, {}, {}
     for model in question.curved:
         p = curves_of(batch, model, min(k, question.depth))[batch.row_context]
         seen = shown[batch.row_list, : p.shape[1]]
-        examined[model] = parts.over_rows(n * (seen * p).T)
+        examined[model] = parts.over(parts.of_row, n * (seen * p).T)
     for metric in question.parts:
         counts = reward_counts(batch, metric, hazard=metric.first)
         row, position, value = counts.reward
@@ -85,14 +87,14 @@ def record_sums(parts: BatchParts, question: Question, n: Floats) -> RecordSums:
         earned = sums(at, n[row] * value, size * k).reshape(size, k)
         rewards[metric] = parts.with_whole(earned)
         if counts.at_risk is not None:
-            at_risk[metric] = parts.over_rows(n * counts.at_risk.T)
+            at_risk[metric] = parts.over(parts.of_row, n * counts.at_risk.T)
     by_position = (
-        parts.over_rows(n * shown[batch.row_list].T)
+        parts.over(parts.of_row, n * shown[batch.row_list].T)
         if parts.split  # else, rows of a list show the same
         else (sums(batch.row_list, n, len(shown)) @ shown)[None]
     )
-    contexts = _contexts(parts, np.flatnonzero(n > 0))
-    return RecordSums(parts.over_rows(n), contexts, by_position, rewards, at_risk, examined)
+    records = parts.over(parts.of_row, n)
+    return RecordSums(records, contexts, by_position, rewards, at_risk, examined)
 
 
 def _contexts(parts: BatchParts, rows: Ints) -> Floats:

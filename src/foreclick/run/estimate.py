@@ -52,6 +52,7 @@ from foreclick.run.block import (
     record_sums,
     visible_contexts,
 )
+from foreclick.run.whole import of_all_records
 from foreclick.tallies.base import Tally
 from foreclick.weighting.small_cells import entries_of, hidden_sums, repeated_exposure
 from foreclick.weighting.weighted import (
@@ -86,6 +87,7 @@ def estimate(tally: Tally, question: Question) -> Estimates:
     if question.clusters or strata.split:
         work = replace(work, items=_item_gradients(batches, work))
     found = reduce(added, batches.map(work, question.workers))
+    found = of_all_records(found, batches, question, strata)
     groups = [
         _with_fit_errors(group, fit, items, found.all.records)
         for group, fit, items in zip(found.groups, ladders, work.items, strict=True)
@@ -148,6 +150,8 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         used = np.ones(batch.context_count)
         if question.missing == "drop":
             used = np.where(view.known.all(axis=1), 1.0, 0.0)
+        if batch.context_weight is not None:
+            used = used * batch.context_weight
         other = produced if view.count == 1 else value[1]
         parts.append((batch.context_n * used, value[0] * used, other * used))
     records, candidate, compared = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -211,18 +215,21 @@ class BatchWork:
         credit = np.stack([row_credit(batch, metric) for metric in q.parts])
         production = np.concatenate([credit, np.ones((1, len(batch.n)))])
         influence, groups = [production], []
+        by_context = [group_sums(batch.row_context, production * batch.n, batch.context_count)]
         for targets, fit, items in zip(q.groups, self.ladders, self.items, strict=True):
             group, columns = self._group(block, targets, fit, items, credit)
             groups.append(group)
             own = columns.all_influence() if "record" in q.clusters else None
             if own is not None:
                 influence.append(own)
+            by_context += _of_contexts(batch, columns)
         return LogSums(
             all=record_sums(block.parts, q, batch.n),
             absent=absent_records(block, q),
             groups=tuple(groups),
             production=block.parts.over_kinds(q.clusters, production * batch.n),
             products=_products(block.parts, influence) if "record" in q.clusters else None,
+            drawing=block.parts.drawn_products(np.concatenate(by_context)) if q.clusters else None,
             visible=visible_contexts(block, q),
             shared=np.array([member.shared for member in view.members]),
             unlisted=tuple(absent_contexts(block.whole, member.known) for member in view.members),
@@ -252,7 +259,7 @@ class BatchWork:
             return self._weighted(block, targets, credit)
         view, split = block.view, self.strata.split
         rows = bool(self.question.clusters) or split
-        columns = score_ladder(view, targets, fit, rows=rows, by_context=split, items=items)
+        columns = score_ladder(view, targets, fit, rows=rows, own_clicks=split, items=items)
         columns = _with_production(block, self.question, columns, targets, credit)
         found = self._group_sums(block, columns, lambda _: list_values(view, targets, fit))
         return found, columns
@@ -267,7 +274,8 @@ class BatchWork:
         sees_items = targets[0].model.sees_items
         dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sees_items))
         kinds = cluster_kinds(q.clusters)
-        only = kinds[0] if len(kinds) == 1 and not parts.split else None
+        whole = not parts.split and parts.batch.drawn is None
+        only = kinds[0] if len(kinds) == 1 and whole else None
         entries = entries_of(w, q.clusters, dated=dated, rows=only is None)
         columns = score_weighted(
             view,
@@ -389,6 +397,17 @@ def _cluster_influence(
     return tuple(np.concatenate(each, axis=-1) for each in zip(found, more, strict=True))
 
 
+def _of_contexts(batch: Batch, columns: ColumnBatch) -> list[Floats]:
+    """Shape (E, X) and (N, X): what contexts add to columns, and move coefficients; if drawn."""
+    if batch.drawn is None:
+        return []
+    of = columns.of_coefficients
+    if of is None:
+        return [columns.value]
+    moved = of.influence * batch.n[of.rows]
+    return [columns.value, group_sums(batch.row_context[of.rows], moved, batch.context_count)]
+
+
 def _own_clicks(
     parts: BatchParts, clusters: Sequence[str], own: Floats | None
 ) -> tuple[Floats, ...]:
@@ -397,7 +416,8 @@ def _own_clicks(
         return ()
     n = parts.batch.n
     if "record" in clusters:
-        return (parts.over_rows(np.stack([own * n, own**2 * n])),)
+        each = parts.over_rows(own * n), parts.over_rows(own**2 * n, weight=2)
+        return (np.stack(each, axis=1),)
     return parts.over_kinds(clusters, own * n)
 
 
@@ -406,8 +426,8 @@ def _products(parts: BatchParts, influence: Sequence[Floats]) -> Floats:
     each = np.concatenate(influence)
     weighted = each * parts.batch.n
     if parts.split:
-        return parts.over_rows(weighted[:, None] * each)
-    return np.asarray(weighted @ each.T)[None]
+        return parts.over_rows(weighted[:, None] * each, weight=2)
+    return np.asarray(parts.row_weighted(weighted, 2) @ each.T)[None]
 
 
 def model_errors(parts: BatchParts, columns: ColumnBatch) -> ModelErrors | None:
@@ -426,7 +446,7 @@ def model_errors(parts: BatchParts, columns: ColumnBatch) -> ModelErrors | None:
     for context, error in columns.model_errors:
         own, last = error[:width], error[width:]
         if len(last):
-            coefficients += last @ last.T
+            coefficients += parts.whole_products(context, last, last)
         if context is not None:  # errors of no context move coefficients alone
             own_products += parts.products(context, own, own, power=2)
             if len(last):

@@ -335,6 +335,8 @@ def _judged(cut: Cut, metrics: Sequence[Metric]) -> Cases:
     protocol, batch, count = cut.protocol, cut.batch, cut.protocol.count
     number = np.flatnonzero((cut.training_n > 0) & (cut.case_n >= protocol.min_held))
     weight = cut.case_n[number] if protocol.weight == "records" else np.ones(len(number))
+    if batch.context_weight is not None:
+        weight = weight * batch.context_weight[cut.case_context[number]]
     truth = {}
     for metric in metrics:
         judge = metric if protocol.truth is None else Metric(metric.theta, protocol.truth)

@@ -4,8 +4,10 @@ from foreclick.tallies.base import (
     FEW_PERIODS,
     LogLike,
     Tally,
+    drawn_from,
     is_tally,
     local_tally,
     read_tally,
+    refuse_drawn,
     tally,
 )

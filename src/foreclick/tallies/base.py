@@ -15,6 +15,7 @@ from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,9 +33,12 @@ from foreclick.engines.files import ScratchFile, changed, fetched, given_twice, 
 from foreclick.engines.kinds import called, nullable
 from foreclick.errors import ForeclickError, SourceError, TallyError
 from foreclick.kept import KeptValues, kept
-from foreclick.logs import PERIOD, Log, N, Shape, read_log, spread
+from foreclick.logs import CONTEXT, PERIOD, Log, N, Shape, read_log, spread
+from foreclick.logs.drawing import totals_of
+from foreclick.logs.roles import SAMPLING_WEIGHT
 from foreclick.logs.validate import any_of
 from foreclick.options import checked
+from foreclick.tallies import totals as sums_of_log
 from foreclick.tallies.files import (
     GROUP_ROWS,
     check_digest,
@@ -49,7 +53,7 @@ SORT_ROWS = 2_000_000
 """A tally of at most so many rows is sorted in memory, a larger one in a file."""
 
 _MANY = 1_000  # periods, of which a tally does not keep a list
-_TOGETHER = ("dropped", "dropped_rows", "decayed", "names", "notes")  # of several, see `together`
+_TOGETHER = ("dropped", "dropped_rows", "decayed", "names", "notes", "totals")
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,6 +75,8 @@ class Tally:
         names: what the log's own columns are called, by their roles; the context's is None if it
             has none. A candidate's table may call them alike.
         notes: what the reader of an answer should know of how the log was read.
+        totals: of a log whose contexts were drawn, sums over all its records, if they are known:
+            by period and segments, see `logs.drawing.totals_of`.
     """
 
     shape: Shape
@@ -84,6 +90,7 @@ class Tally:
     files: dict[str, Any] = field(default_factory=dict, compare=False)
     names: dict[str, str | None] = field(default_factory=dict, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
+    totals: pa.Table | None = field(default=None, compare=False)
 
     @property
     def engine(self) -> Engine:
@@ -105,6 +112,20 @@ class Tally:
         }
         found = self.stored.aggregate(earned) if earned else {}
         return frozenset(name for name, rows in found.items() if not rows)
+
+    @cached_property
+    def sizes(self) -> tuple[float, float]:
+        """How many records its rows have; and of how many of the log's these were drawn."""
+        records = float(self.counts()["records"])
+        if not self.shape.drawn:
+            return records, records
+        if self.totals is not None:
+            return records, float(pc.sum(self.totals[N]).as_py() or 0.0)
+        say = self.engine.say
+        weighted = (
+            f"{say.column(N)} * coalesce({say.column(SAMPLING_WEIGHT)}, {say.number_of(1.0)})"
+        )
+        return records, float(self.stored.aggregate({N: Value.sum(weighted, say, "real")})[N])
 
     def __repr__(self) -> str:
         return (
@@ -186,8 +207,9 @@ class Tally:
         return bring(self.stored, default_engine()) if self.stored.engine.far else self.stored
 
     def with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
-        """This tally with other compact rows of the same shape."""
-        return replace(self, stored=table, files={}, **changes)
+        """This tally with other compact rows of the same shape, and totals if they are given."""
+        fields: dict[str, Any] = {"stored": table, "files": {}, "totals": None}
+        return replace(self, **fields | changes)
 
     @checked()
     def weigh(self, *, half_life: float) -> Tally:
@@ -213,7 +235,11 @@ class Tally:
         by_period = pa.table({"of": list(weight), "weight": list(weight.values())}, schema=kind)
         n = say.cast(say.column(N), "real")
         less = Value(f"{n} * coalesce(o.weight, {say.number_of(1)})", pa.float64())
-        return replace(self._by_period(by_period, {N: less}), decayed=True)
+        totals = self.totals
+        if totals is not None:
+            factor = [weight.get(period, 1.0) for period in totals[PERIOD].to_pylist()]
+            totals = sums_of_log.scaled(totals, self.shape, np.array(factor))
+        return replace(self._by_period(by_period, {N: less}), decayed=True, totals=totals)
 
     def split(self, period: object) -> tuple[Tally | None, Tally]:
         """The records up to a period, if there are any, and those of later periods or of none."""
@@ -229,8 +255,14 @@ class Tally:
             return None, self
         those = pa.table({"of": early})
         of = f"o.{self.stored.engine.say.name('of')}"
-        earlier = self._by_period(those, {}, f"WHERE {of} IS NOT NULL")
-        return earlier, self._by_period(those, {}, f"WHERE {of} IS NULL")
+        halves = [
+            self._by_period(those, {}, f"WHERE {of} IS {which}") for which in ("NOT NULL", "NULL")
+        ]
+        if self.totals is not None:
+            early = pc.is_in(self.totals[PERIOD], value_set=early.combine_chunks())
+            sums = self.totals.filter(early), self.totals.filter(pc.invert(early))
+            halves = [replace(h, totals=own) for h, own in zip(halves, sums, strict=True)]
+        return halves[0], halves[1]
 
     def _by_period(self, periods: pa.Table, changed: dict[str, Value], rest: str = "") -> Tally:
         """The rows, joined with what is told (`o`) of some periods (`of`)."""
@@ -253,6 +285,7 @@ class Tally:
         """
         meta: dict[str, Any] = {"shape": asdict(self.shape), "periods": None}
         meta |= {name: getattr(self, name) for name in _TOGETHER}
+        meta["totals"] = sums_of_log.written(self.totals)
         if self.shape.period:  # tallies of different periods need no adding up
             periods = sorted(map(str, distinct(self.stored, PERIOD, _MANY + 1).to_pylist()))
             meta["periods"] = periods if len(periods) <= _MANY else None
@@ -291,6 +324,8 @@ def added(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
         parts: their tallies.
         apart: whether no two of them have a row in common; then they are read where they lie.
     """
+    if any(part.shape.drawn for part in parts):
+        parts = [part if part.shape.drawn else _with_totals(part) for part in parts]
     home = parts[0].engine
     shape = reduce(_common_shape, (part.shape for part in parts))
     tables = [spread(bring(part.stored, home), part.shape, keep=shape.masks) for part in parts]
@@ -311,6 +346,11 @@ def added(parts: Sequence[Tally], *, apart: bool = False) -> Tally:
     )
 
 
+def _with_totals(tally: Tally) -> Tally:
+    """A tally of all records, with their sums."""
+    return replace(tally, totals=totals_of(tally.stored, tally.shape))
+
+
 def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What is known of several tallies, or of their files, for all of them."""
     causes: Counter[str] = Counter()
@@ -321,6 +361,7 @@ def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "dropped": dict(causes),
         "dropped_rows": sum(part["dropped_rows"] for part in parts),
         "decayed": any(part["decayed"] for part in parts),
+        "totals": sums_of_log.concatenated([part["totals"] for part in parts]),
         "notes": tuple(dict.fromkeys(note for part in parts for note in part["notes"])),
         "names": {
             role: name
@@ -331,13 +372,13 @@ def together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _common_shape(a: Shape, b: Shape) -> Shape:
-    if replace(a, depth=1, masks=()) != replace(b, depth=1, masks=()):
+    if replace(a, depth=1, masks=(), drawn=False) != replace(b, depth=1, masks=(), drawn=False):
         raise TallyError(
             "the two tallies do not count the same things and cannot be added: one counts "
             f"{a.words}, the other {b.words}. Read both logs with the same roles."
         )
     masks = tuple(name for name in a.masks if name in b.masks)
-    return replace(a, depth=max(a.depth, b.depth), masks=masks)
+    return replace(a, depth=max(a.depth, b.depth), masks=masks, drawn=a.drawn or b.drawn)
 
 
 def _widest(name: str, tables: Sequence[Table]) -> pa.DataType:
@@ -385,6 +426,7 @@ def _tally_of(log: Log) -> Tally:
         source=None if log.source == log.engine else log.source.name,
         names=log.roles.single() | log.called,
         notes=log.notes,
+        totals=log.totals,
     )
 
 
@@ -396,7 +438,8 @@ HOME_ROWS = 30_000_000
 def _copied(tally: Tally) -> Tally:
     """The same with its rows copied to this process."""
     here = bring(tally.stored, default_engine())
-    return tally.with_rows(here, source=tally.engine.name, original=tally.stored)
+    copied = {"source": tally.engine.name, "original": tally.stored, "totals": tally.totals}
+    return tally.with_rows(here, **copied)
 
 
 def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
@@ -407,6 +450,8 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
     """
     local = tally(log)
     notes, there = list(local.notes), local.engine.name
+    if local.shape.drawn:
+        notes.insert(0, f"{drawn_from(local)}; the interval allows for it.")
     if local.engine.maps and local.row_count() > HOME_ROWS:
         rows = number_of(local.row_count(), "row")
         return local, [*notes, f"The {rows} of the tally stayed in {there}, where it was made."]
@@ -418,6 +463,24 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
     return local, notes
 
 
+def drawn_from(tally: Tally) -> str:
+    """How many records a drawn tally has, of how many: the beginning of a sentence."""
+    drawn, records = tally.sizes
+    by = tally.names.get(CONTEXT) or CONTEXT
+    return f"From {drawn:,.0f} of {records:,.0f} lists, drawn by {by}"
+
+
+def refuse_drawn(tally: Tally, verb: str) -> None:
+    """Refuse a tally without some of the log's contexts."""
+    if tally.shape.drawn:
+        drawn, records = tally.sizes
+        raise TallyError(
+            f"{verb} needs every context of the log, and of this one {drawn:,.0f} of "
+            f"{records:,.0f} lists were drawn, of some contexts. Read it whole: "
+            "read_log(…, sample=None)."
+        )
+
+
 FEW_PERIODS = 4
 """With fewer periods than this, how much they differ is anybody's guess."""
 
@@ -427,14 +490,22 @@ def with_text(tally: Tally, names: Sequence[str]) -> Tally:
     table, say = tally.stored, tally.stored.engine.say
     for name in names:
         table = table.with_column(name, say.cast(say.column(name), "text"), pa.string())
-    return tally.with_rows(table.select(*tally.shape.stored))
+    totals = tally.totals
+    for name in names:
+        if totals is not None:
+            at = totals.column_names.index(name)
+            totals = totals.set_column(at, name, totals[name].cast(pa.string()))
+    return tally.with_rows(table.select(*tally.shape.stored), totals=totals)
 
 
 def part(tally: Tally, column: str, texts: Sequence[str]) -> Tally:
     """The records that have one of these texts in a column."""
     say = tally.stored.engine.say
     some = " OR ".join(f"{say.column(column)} = {say.literal(text)}" for text in texts)
-    return tally.with_rows(tally.stored.where(some))
+    totals = tally.totals
+    if totals is not None:
+        totals = totals.filter(pc.is_in(totals[column], value_set=pa.array(texts)))
+    return tally.with_rows(tally.stored.where(some), totals=totals)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -460,6 +531,8 @@ def read_in(home: Engine, path: str | Path | Sequence[str | Path]) -> Tally:
     except SourceError as error:
         raise TallyError(f"no tally: {error}") from error
     metas = {file: checked_metadata(file, schema) for file, schema in schemas.items()}
+    for meta in metas.values():
+        meta["totals"] = sums_of_log.read(meta.get("totals"))
     digests: dict[str, str] = {}
     for file, meta in metas.items():
         other = digests.setdefault(str(meta.get("digest")), file)

@@ -91,7 +91,7 @@ def hidden_sums(
         else:
             known = n * (left + more * usual) / (n - 1 + more)  # n_g σ_g², but for the pooled s²
             by_kind.append(_few_clusters(parts, kind, w, entries[kind], there, known, pooled))
-    return HiddenSums(parts.over_contexts(pool), tuple(by_kind))
+    return HiddenSums(parts.over_contexts(pool, weight=0), tuple(by_kind))
 
 
 def _few_clusters(
@@ -130,7 +130,7 @@ def _few_clusters(
         -1.0 * there * pooled * unshared,
         there * (w.rate**2 * spared)[:, None],
     ]
-    shocks = parts.over_contexts(np.stack([w.by_context(each) for each in tau]))
+    shocks = parts.over_contexts(np.stack([w.by_context(each) for each in tau]), weight=0)
     weight, f = w.weight, np.where(w.weight > 0, 1.0, 0.0)
     constant, usual = (
         _products(parts, context, each * shared, weight, f) for each in (known, pooled)
@@ -182,7 +182,8 @@ def _products(
         pairs.append(parts.products(of, rows, columns))
     flat = (v.shape[0] * v.shape[1], v.shape[2])
     across, production = (
-        parts.over_contexts(each.reshape(flat), context) for each in (left * f, hidden * f * f)
+        parts.over_contexts(each.reshape(flat), context, weight=2)
+        for each in (left * f, hidden * f * f)
     )
     return Products(np.stack(pairs, axis=1), across, production)
 

@@ -488,6 +488,8 @@ def sampled_errors(view: View, c: int, worth: Floats) -> Floats:
     assert isinstance(member.policy, Observed)  # noqa: S101 - see `BatchWork.sampled`
     sizes = member.policy.records(member.coding.view)
     mass, count, nn = view.policies.list_mass[c], batch.context_count, batch.context_n**2
+    if batch.context_weight is not None:
+        nn = nn * batch.context_weight**2
     mean = group_sums(lists.context, mass * worth, count)
     varied = np.maximum(group_sums(lists.context, mass * worth**2, count) - mean**2, 0.0)
     several = sizes > 1
