@@ -289,7 +289,16 @@ def _totals(raw: Table, select: Select, shape: Shape) -> pa.Table:
     records = raw.query(select.records(wide), kinds)
     columns = records.own([name for name in wide.order if name in shape.order])
     if listed:
-        columns |= {name: Value(mask_of(shape, name, say)) for name in shape.masks}
+        # Where a reward is, an item is: so keep the rules. Then no engine has to read the items.
+        if shape.rewards:
+            earned = wide.reward(shape.rewards[0])
+            columns |= {c: Value(say.column(e)) for c, e in zip(shape.items, earned, strict=True)}
+        for name in shape.masks:
+            bits = (
+                f"CASE WHEN {say.column(c)} = 1 THEN {say.cast(str(1 << i), 'whole')} ELSE 0 END"
+                for i, c in enumerate(wide.reward(name))
+            )
+            columns[name] = Value(" + ".join(bits))
     columns[N] = Value(say.column("weight") if select.roles.count else "1")
     return totals_of(records.made(columns), shape)
 
