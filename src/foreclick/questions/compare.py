@@ -183,13 +183,13 @@ def compare(
             f"these clicks, for luck in them is followed (z = {z:.0f}). Next: evaluate it by "
             "trained_until=…, the last period of its training."
         )
+    if unseen := [name for name, one in answers.items() if one.value is None]:
+        notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
+    notes += _next_step(rows)
     untold = [
         policy for name, policy in zip(candidates, policies, strict=True) if name not in trained
     ]
     notes += training_note(untold, "no other candidate was" if trained else "no candidate was")
-    if unseen := [name for name, one in answers.items() if one.value is None]:
-        notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
-    notes += _next_step(rows)
     name, hidden = question.estimators[0].name, {"because"}
     rows = [
         {"estimator": name, "metric": metric.name}
