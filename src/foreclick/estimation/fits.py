@@ -30,9 +30,11 @@ PAIR_LEAKAGE, ITEM_LEAKAGE = Slope(0.17, 7.0), Slope(0.02, 4.0)
 """A candidate counts the log's clicks if its slope is larger: on a pair, on its item elsewhere.
 
 Both size and z count: of honest candidates z is not standard normal, for the prior of rates is not
-quite right. Measured on seeds 601 to 608, exam and shops of 20,000 to 100,000 lists: of honest
-candidates pairs reached .16 and 12 in a long tail, .28 and 6.1 where readers are of several kinds,
-and items .06 and 3.2. See `experiments/notes/leakage.md`."""
+quite right. Measured on exam and shops, seeds 601 to 615: pairs of honest candidates reached .16
+with z = 12 in a long tail and .28 with z = 6 where readers are of several kinds, items .06 with
+z = 3.2, and 3.9 in a shop of 400 items. On fresh seeds, of 456 honest candidates none was alarmed,
+of 87 leaky ones 86 (`experiments/notes/leakage.md`)."""
+
 
 BELIEVED_Z = 10.0
 """Up to this z, whoever says that a candidate was trained before the log begins is believed."""
