@@ -254,7 +254,7 @@ def training_note(policies: Iterable[Policy], who: str = "the candidate was not"
     """
     if not any(isinstance(each, Lists) and not each.optimized for each in policies):
         return []
-    return [f"Assumes that {who} trained on these clicks; else evaluate by trained_until=…."]
+    return [f"Assumes that {who} trained on these clicks; else evaluate(trained_until=…)."]
 
 
 def repetition_note(weighing: Iterable[str], contexts: int, median: float) -> list[str]:
