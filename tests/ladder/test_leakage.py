@@ -83,7 +83,7 @@ def clustered(x: Floats, y: Floats, clusters: list[list[Any]]) -> Slope:
         for which, score in zip(cluster, nu * residual, strict=True):
             scores[which] += score
         spreads.append(np.sqrt(sum(score**2 for score in scores.values())))
-    return Slope(nu @ y / (nu @ nu), nu @ residual / max(spreads))
+    return Slope(float(nu @ y / (nu @ nu)), float(nu @ residual / max(spreads)))
 
 
 def by_hand(case: Case, lists: dict[Any, list[Any]]) -> tuple[Slope, Slope]:
