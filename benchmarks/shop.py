@@ -126,7 +126,7 @@ def asked(
         lift, low, high = (np.nan if number is None else float(number) for number in numbers)
         metric, estimator, verdict = (str(row[c]) for c in ("metric", "estimator", "verdict"))
         of = (regime, seed, name, metric, estimator, truths[metric], lift, low, high, verdict)
-        found.append(Answer(*of, cpu, "leak" in words or "trained_until" in words))
+        found.append(Answer(*of, cpu, "have been trained on these clicks" in words))
     return found
 
 

@@ -103,7 +103,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "trained_until": Option(
         Text("PERIOD"),
-        "the last period whose clicks trained the candidate; only later ones count",
+        "the last period whose clicks trained the candidate, or 'before' the log",
     ),
     "replay": Option(
         _FILE, "a tally of past A/B tests: the verdict allows for the errors of predictions there"

@@ -93,6 +93,7 @@ class Question:
         top: how many of the least covered contexts are named; 0: support is not looked at.
         workers: how many processes work on a log that does not stay in memory.
         earlier: records before those of the log, which candidates were trained on.
+        trained_before: whether candidates are said to be trained before the log begins.
     """
 
     candidates: Sequence[Policy]
@@ -106,6 +107,7 @@ class Question:
     top: int = 0
     workers: int = field(default_factory=worker_count)
     earlier: Tally | None = None
+    trained_before: bool = False
 
     @cached_property
     def parts(self) -> tuple[Metric, ...]:

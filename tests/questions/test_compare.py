@@ -72,7 +72,7 @@ def test_all_together_are_wider_than_one(compared):
 def test_a_candidate_never_shown_is_not_judged(compared):
     row = row_of(compared, "strange", "production")
     assert (row["value"], row["verdict"]) == (None, "cannot tell")
-    assert "Nothing of strange was ever shown" in compared.notes[-1]
+    assert any("Nothing of strange was ever shown" in note for note in compared.notes)
 
 
 class TestLogging:
@@ -108,14 +108,16 @@ def test_candidates_that_know_the_clicks_are_not_judged(log, monkeypatch):
     asked: Any = {"metrics": "clicks@4", "estimators": "ladder"}
     assert fc.compare(log, {"best": best}, **asked)["verdict"] != ["cannot tell"]
     alone = fc.compare(log, {"best": best, "other": other}, **asked)
-    monkeypatch.setattr("foreclick.ladder.fit.leakage_z", lambda *_: np.array([6.0, 0.0]))
+    monkeypatch.setattr(
+        "foreclick.ladder.fit.early_z", lambda _, own, *__: np.array([6.0, 0.0])[: len(own[0])]
+    )
     again = log.with_rows(log.stored)  # of which no fit is kept
     found = fc.compare(again, {"best": best, "other": other}, **asked)
     verdicts = {row["candidate"] + row["against"]: row["verdict"] for row in found}
     assert verdicts["bestproduction"] == verdicts["bestother"] == "cannot tell"
     assert row_of(found, "other", "production") == row_of(alone, "other", "production")
     assert fc.evaluate(log, best, **asked)["verdict"] == ["cannot tell"]
-    assert found.notes[-1].startswith("best seems to have been trained")
+    assert any(note.startswith("best seems to have been trained") for note in found.notes)
 
 
 @pytest.mark.parametrize(

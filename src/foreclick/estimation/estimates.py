@@ -17,7 +17,7 @@ from foreclick.batches import Floats
 from foreclick.errors import PolicyError
 from foreclick.estimation.columns import Caps, ColumnSums, Stratum, Unseen
 from foreclick.estimation.covariance import ENOUGH_PERIODS, Covariance, root_of
-from foreclick.estimation.fits import FitSummary
+from foreclick.estimation.fits import BELIEVED_Z, FitSummary
 from foreclick.estimation.parts import Strata
 from foreclick.estimation.sources import SharedErrors
 from foreclick.estimation.sums import Absent, Coverage, LogSums, RecordSums, along
@@ -60,9 +60,13 @@ class Estimate:
 
     @property
     def leakage_z(self) -> float:
-        """The z of the test that the candidate knows the log's clicks, by a ladder; 0 if chance."""
+        """The z of a test that the candidate knows the log's clicks, by a ladder; 0 if chance.
+
+        Whoever says that it was trained before them is believed, unless z is very large.
+        """
         fits = self.estimates.fits if self.ladder else ()
-        return max((fit.leakage(self.candidate) for fit in fits), default=0.0)
+        z = max((fit.leakages[self.candidate].alarm for fit in fits), default=0.0)
+        return z if z > BELIEVED_Z or not self.estimates.question.trained_before else 0.0
 
     @property
     def own_clicks_z(self) -> float:

@@ -14,6 +14,32 @@ ALARM = 3.0
 """Standard errors from which on something is taken for real."""
 
 
+class Slope(NamedTuple):
+    """A coefficient, or a bound of one.
+
+    Attributes:
+        size: how large it is.
+        z: that in its standard errors.
+    """
+
+    size: float = 0.0
+    z: float = 0.0
+
+
+PAIR_LEAKAGE, ITEM_LEAKAGE = Slope(0.17, 7.0), Slope(0.02, 4.0)
+"""A candidate counts the log's clicks if its slope is larger: on a pair, on its item elsewhere.
+
+Both size and z count: of honest candidates z is not standard normal, for the prior of rates is not
+quite right. Measured on exam and shops, seeds 601 to 615: pairs of honest candidates reached .16
+with z = 12 in a long tail and .28 with z = 6 where readers are of several kinds, items .06 with
+z = 3.2, and 3.9 in a shop of 400 items. On fresh seeds, of 456 honest candidates none was alarmed,
+of 87 leaky ones 86 (`experiments/notes/leakage.md`)."""
+
+
+BELIEVED_Z = 10.0
+"""Up to this z, whoever says that a candidate was trained before the log begins is believed."""
+
+
 class FitReport(NamedTuple):
     """How a fit ended.
 
@@ -43,6 +69,31 @@ class FitReport(NamedTuple):
         return cls(converged, iterations, float(np.abs(score * scale).max(initial=0)), condition)
 
 
+class Leakage(NamedTuple):
+    """Tests of whether a candidate knows the log's clicks.
+
+    Attributes:
+        early_z: z of the test that it predicts early clicks better than later ones; 0 if the log
+            has too few periods.
+        pair: how far it follows clicks on a pair, beyond what they say of its rate.
+        item: the same of clicks on its item in other contexts.
+    """
+
+    early_z: float = 0.0
+    pair: Slope = Slope()
+    item: Slope = Slope()
+
+    @property
+    def alarm(self) -> float:
+        """The largest z that is taken for real; 0 for none."""
+        each = (
+            (self.early_z, ALARM, True),
+            (self.pair.z, PAIR_LEAKAGE.z, self.pair.size > PAIR_LEAKAGE.size),
+            (self.item.z, ITEM_LEAKAGE.z, self.item.size > ITEM_LEAKAGE.size),
+        )
+        return max((z for z, bound, large in each if z > bound and large), default=0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class FitSummary:
     """The result of a fit of click rates, without the rates.
@@ -52,8 +103,7 @@ class FitSummary:
         examination: Shape (K,): p of each position.
         reports: how its parts ended.
         feedback_z: z of the test that production's ranks follow the log's clicks.
-        leakage_z: by candidate, z of the test that it knows these clicks; empty if the log has too
-            few periods.
+        leakages: by candidate, tests of whether it knows these clicks.
         unreachable: by candidate, the share of what it shows that production cannot show.
         click_values: whether the reward was counted as clicks times what a click earns.
     """
@@ -62,7 +112,7 @@ class FitSummary:
     examination: Floats
     reports: tuple[FitReport, ...]
     feedback_z: float
-    leakage_z: tuple[float, ...]
+    leakages: tuple[Leakage, ...]
     unreachable: tuple[float, ...]
     click_values: bool
 
@@ -75,8 +125,3 @@ class FitSummary:
     def feedback(self) -> float:
         """`feedback_z` above `ALARM`; else 0."""
         return self.feedback_z if self.feedback_z > ALARM else 0.0
-
-    def leakage(self, candidate: int) -> float:
-        """The `leakage_z` of a candidate above `ALARM`; else 0."""
-        z = self.leakage_z[candidate] if self.leakage_z else 0.0
-        return z if z > ALARM else 0.0

@@ -14,7 +14,7 @@ from foreclick.allowances import EXAMINATION_CHANGE_SD
 from foreclick.batches import Batch, Batches, Bools, Floats, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimation.columns import View
-from foreclick.estimation.fits import FitReport
+from foreclick.estimation.fits import FitReport, Leakage
 from foreclick.estimators import Ladder
 from foreclick.kept import kept, kept_latest
 from foreclick.ladder.behaviour import Reading, Stopping, first_clicks_of, learnt_stopping
@@ -27,7 +27,7 @@ from foreclick.ladder.candidates import (
 )
 from foreclick.ladder.click_value import ClickValue, ValuePart, fit_click_values
 from foreclick.ladder.coefficients import Earlier, Solution, solve, solve_candidate_only
-from foreclick.ladder.diagnostics import feedback_z, leakage_z
+from foreclick.ladder.diagnostics import counted_clicks, early_z, feedback_z
 from foreclick.ladder.features import expected_by_production
 from foreclick.ladder.fitted import CandidateFit, LadderFit, LadderSpec
 from foreclick.ladder.log_chain import fitted_pairs, ladder_chain, pairs_of
@@ -230,8 +230,25 @@ def _fit_candidates(
         earlier,
         overlaps=tuple(fit_overlap(*shown[:, j], same_retrieval=same) for j in range(count)),
         candidate_only=tuple(alone),
-        leakage_z=tuple(leakage_z(parts, logged, at).tolist()) if log.spec.dated else (),
+        leakages=_leakages(parts, at, log, logged),
     )
+
+
+def _leakages(
+    parts: Sequence[Pairs], at: RateParameters, log: LadderFit, features: Sequence[Floats]
+) -> tuple[Leakage, ...]:
+    """Tests of whether candidates, of features (C, P, 2) by batch, know the log's clicks.
+
+    Args:
+        parts: the pairs of each batch, with the candidates.
+        at: β by the features of all.
+        log: the fit to the log alone.
+        features: the candidates'.
+    """
+    alone = [part.with_candidates(np.zeros((0, part.batch.pair_count, 2))) for part in parts]
+    early = early_z(parts, features, at) if log.spec.dated else np.zeros(len(features[0]))
+    counted = counted_clicks(alone, features, log.parameters)
+    return tuple(Leakage(z, *each) for z, each in zip(early.tolist(), counted, strict=True))
 
 
 def _known_view(view: View, policies: Sequence[Policy]) -> View:

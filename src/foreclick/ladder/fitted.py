@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foreclick.batches import Floats
-from foreclick.estimation.fits import FitReport, FitSummary
+from foreclick.estimation.fits import FitReport, FitSummary, Leakage
 from foreclick.estimators import Ladder
 from foreclick.ladder.behaviour import Reading, Stopping
 from foreclick.ladder.click_value import ClickValue
@@ -85,7 +85,7 @@ class CandidateFit:
         earlier: estimates from records before the log, if there are some.
         overlaps: of each candidate with production.
         candidate_only: the regression on the features of each candidate alone.
-        leakage_z: z of the test that a candidate knows the log's clicks; empty without periods.
+        leakages: by candidate, tests of whether it knows the log's clicks.
         click_values: what clicks earn, where clicks alone earn the reward.
     """
 
@@ -96,7 +96,7 @@ class CandidateFit:
     earlier: Earlier | None
     overlaps: tuple[Overlap, ...]
     candidate_only: tuple[CandidateOnly, ...]
-    leakage_z: tuple[float, ...] = ()
+    leakages: tuple[Leakage, ...] = ()
     click_values: ClickValue | None = None
 
     @property
@@ -119,7 +119,7 @@ class CandidateFit:
             self.parameters.p,
             self.reports,
             self.log.feedback_z,
-            self.leakage_z,
+            self.leakages,
             tuple(each.unreachable for each in self.overlaps),
             click_values=self.click_values is not None,
         )

@@ -243,6 +243,20 @@ def policy_notes(policy: Policy, depth: int, metrics: Iterable[AnyMetric]) -> li
     return notes
 
 
+def training_note(policies: Iterable[Policy], who: str = "the candidate was not") -> list[str]:
+    """What is assumed of the training of candidates, where nothing is said and nothing was found.
+
+    Only of rankings given as lists or scores: the log itself and marginals were not trained.
+
+    Args:
+        policies: the candidates that nothing was found of.
+        who: was not trained, in words.
+    """
+    if not any(isinstance(each, Lists) and not each.optimized for each in policies):
+        return []
+    return [f"Assumes that {who} trained on these clicks; else evaluate(trained_until=…)."]
+
+
 def repetition_note(weighing: Iterable[str], contexts: int, median: float) -> list[str]:
     """A warning where frequencies are used of contexts that hardly repeat.
 

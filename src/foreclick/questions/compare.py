@@ -22,7 +22,7 @@ from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.progress import planned
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
-from foreclick.questions.answers import lift_words
+from foreclick.questions.answers import lift_words, training_note
 from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import LOGGING, fit_notes, largest_slots, make_question
 from foreclick.questions.plan import answer_stages
@@ -180,12 +180,16 @@ def compare(
         z = max(answers[name].leakage_z for name in trained)
         notes.append(
             f"{few(trained)} {'seems' if len(trained) == 1 else 'seem'} to have been trained on "
-            f"these clicks: early ones are predicted better than later ones (z = {z:.0f}). Next: "
-            "evaluate it by trained_until=…, the last period of its training."
+            f"these clicks, for luck in them is followed (z = {z:.0f}). Next: evaluate it by "
+            "trained_until=…, the last period of its training."
         )
     if unseen := [name for name, one in answers.items() if one.value is None]:
         notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
     notes += _next_step(rows)
+    untold = [
+        policy for name, policy in zip(candidates, policies, strict=True) if name not in trained
+    ]
+    notes += training_note(untold, "no other candidate was" if trained else "no candidate was")
     name, hidden = question.estimators[0].name, {"because"}
     rows = [
         {"estimator": name, "metric": metric.name}

@@ -44,6 +44,7 @@ from foreclick.questions.answers import (
     coverage_notes,
     policy_notes,
     repetition_note,
+    training_note,
     verdict_notes,
 )
 from foreclick.questions.backtest import Backtest
@@ -61,6 +62,9 @@ LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
 )
 """Where logging probabilities come from."""
+
+BEFORE = "before"
+"""As `trained_until`: the candidate was trained before the log begins."""
 
 
 @verb(confidence=sure, logging=LOGGING)
@@ -108,6 +112,7 @@ def evaluate(
             are today) or "drop" (left out of everything).
         trained_until: the last period whose clicks the candidate was trained on. The answer then
             rests on later periods, and earlier clicks count as far as later ones confirm them.
+            "before" says that it was trained before the log begins.
         logging: the logging policy where it is known, "propensity" for the log's own, "frequency"
             for the log's frequencies. By default frequencies, which are the better choice where
             contexts repeat, and propensities, if the log has them, where they do not.
@@ -184,6 +189,7 @@ class Inquiry:
         guardrails: metrics that must not fall, each with the share that it may lose.
         notes: what the reader should know of the log and of the policies.
         assumed: what estimators take as given.
+        trained: whether it is said until when the candidate was trained.
     """
 
     tally: Tally
@@ -196,6 +202,7 @@ class Inquiry:
     guardrails: Mapping[AnyMetric, float]
     notes: tuple[str, ...]
     assumed: tuple[str, ...]
+    trained: bool
 
     def answer(self, estimates: Estimates) -> Evaluation:
         """What is said of the estimates of this question, or of one that asks for more."""
@@ -215,6 +222,9 @@ class Inquiry:
             notes += _newness_note(rows, evidence, answering)
         notes += [*self.assumed, *fit_notes(self.tally, self.question, estimates)]
         notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
+        found = any(each.leakage_z for each in evidence)
+        if self.question.clusters and not self.trained and not found:
+            notes += training_note(self.question.candidates[:1])
         return Evaluation(
             tuple(rows),
             tuple(rows[0]),
@@ -300,7 +310,8 @@ def inquire(
     protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
     notes, earlier = [*notes], None
-    if trained_until is not None:
+    before = isinstance(trained_until, str) and trained_until == BEFORE
+    if trained_until is not None and not before:
         earlier, tally = tally.split(trained_until)
         notes.append(f"The answer rests on what came after {trained_until}.")
     segments = (by,) if isinstance(by, str) else tuple(by or ())
@@ -333,7 +344,7 @@ def inquire(
         notes += repetition_note(weighing, *size_of(tally)[:2])
     return Inquiry(
         tally,
-        replace(question, earlier=earlier),
+        replace(question, earlier=earlier, trained_before=before),
         level,
         names[0] if _is_default(estimators) else answering_of(names),
         "production" if baseline is None else "the baseline",
@@ -342,6 +353,7 @@ def inquire(
         protected,
         tuple(notes),
         tuple(assumed),
+        trained_until is not None,
     )
 
 

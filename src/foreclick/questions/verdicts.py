@@ -199,7 +199,8 @@ class Evidence:
         sees_items: whether the estimate depends on which items are shown.
         past: where predictions were held against what came, in words.
         lasting: the share of the variance that no further record reduces.
-        leakage_z: z of the test that the candidate knows these clicks; 0 below `ALARM`.
+        leakage_z: z of a test that the candidate knows these clicks; 0 where it may be chance.
+        trained_before: whether it is said to be trained before they came.
         converged: whether the fits of the estimator are solved.
         own_clicks_z: z of a part's own clicks against the click rates that all parts share.
     """
@@ -222,6 +223,7 @@ class Evidence:
     varies: float | None = None
     sees_items: bool = True
     leakage_z: float = 0.0
+    trained_before: bool = False
     converged: bool = True
     own_clicks_z: float = 0.0
     lasting: float = 0.0
@@ -276,6 +278,7 @@ def evidence_for(
         sees_items=one.sees_items,
         lasting=pair.lasting(),
         leakage_z=max(one.leakage_z, 0.0 if pair.baseline is None else pair.baseline.leakage_z),
+        trained_before=one.estimates.question.trained_before,
         converged=one.converged,
         own_clicks_z=one.own_clicks_z if one.ladder and one.has_variance else 0.0,
         **rest,
@@ -524,10 +527,10 @@ def _unfit(e: Evidence) -> str:
             f"in {ENOUGH_PERIODS} periods or more, so its clicks may be those days' doing. {step}"
         )
     if e.leakage_z:
+        said = " in spite of trained_until='before'" * e.trained_before
         return (
-            "the candidate seems to have been trained on these clicks, for it predicts early ones "
-            f"better than later ones (z = {e.leakage_z:.0f}). Next: say until when, "
-            "trained_until=…."
+            f"the candidate seems to have been trained on these clicks{said}, for it follows luck "
+            f"in them (z = {e.leakage_z:.0f}). Next: say until when, trained_until=…."
         )
     return ""
 
