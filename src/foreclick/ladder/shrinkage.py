@@ -107,10 +107,16 @@ def best_strength(loss: Callable[[float], float]) -> float:
     return float(np.exp(_GRID[j] + shift * (_GRID[1] - _GRID[0])))
 
 
+def poisson_losses(c: Floats, mean: Floats) -> Floats:
+    """μ − c log μ of clicks c of means μ, whose sum is least for the right means."""
+    losses, hit = mean.copy(), c > 0
+    losses[hit] -= c[hit] * np.log(np.maximum(mean[hit], 1e-300))
+    return losses
+
+
 def poisson_loss(c: Floats, mean: Floats) -> float:
-    """Σ μ − c log μ, which is least for the right mean μ of clicks c."""
-    hit = c > 0
-    return float(mean.sum() - (c[hit] * np.log(np.maximum(mean[hit], 1e-300))).sum())
+    """Σ μ − c log μ."""
+    return float(poisson_losses(c, mean).sum())
 
 
 def negative_binomial_loss(c: Floats, mean: Floats) -> Callable[[float], float]:

@@ -24,9 +24,13 @@ from foreclick.ladder.shrinkage import (
     minimum_on_grid,
     negative_binomial_loss,
     poisson_loss,
+    poisson_losses,
 )
 
 STRENGTHS: Floats = np.exp(np.linspace(0.0, 11.0, 23))
+
+GAIN_Z = 2.0
+"""The least gain of a finer rung over its standard error: a few cells gain something by chance."""
 
 
 def item_strengths(parts: Sequence[Pairs], at: RateParameters) -> RateParameters:
@@ -150,8 +154,10 @@ def finer_strengths(
             lambda j: _loss(entries, coarser, STRENGTHS[j]),  # noqa: B023
             len(STRENGTHS),
         )
+        s = float(STRENGTHS[best])
         gain = _loss(entries, coarser, np.inf) - losses[best]
-        s = float(STRENGTHS[best]) if gain > GAIN else np.inf
+        if gain <= GAIN or gain <= GAIN_Z * _gain_sd(entries, coarser, s):
+            s = np.inf
         fitted.append(s)
         expected = [_rate(own, x, s) for (own, _), x in zip(entries, coarser, strict=True)]
     return tuple(fitted[::-1])
@@ -159,20 +165,29 @@ def finer_strengths(
 
 def _loss(entries: Sequence[tuple[_Entries, Floats]], coarser: Sequence[Floats], s: float) -> float:
     """Σ μ − c log μ of a rung of strength s."""
+    return sum(float(_losses(at, x, s).sum()) for (at, _), x in zip(entries, coarser, strict=True))
+
+
+def _gain_sd(
+    entries: Sequence[tuple[_Entries, Floats]], coarser: Sequence[Floats], s: float
+) -> float:
+    """The standard error of the gain of a rung of strength s, by its cells on each day."""
     total = 0.0
     for (at, _), x in zip(entries, coarser, strict=True):
-        if at.one is None:
-            total += poisson_loss(at.c, at.n * _rate(at, x, s))
-            continue
-        # Each record from the others: those that were clicked, and those that were not.
-        others = at.n - at.one
-        some = (
-            _rate(at._replace(c_before=np.maximum(at.c - 1, 0.0), n_before=others), x, s) * at.one
-        )
-        none = _rate(at._replace(c_before=at.c, n_before=others), x, s)
-        total += float(at.c @ (some - np.log(np.maximum(some, 1e-300))))
-        total += float(np.maximum(at.n - at.c * at.one, 0.0) @ none)
-    return total
+        total += float(((_losses(at, x, np.inf) - _losses(at, x, s)) ** 2).sum())
+    return float(np.sqrt(total))
+
+
+def _losses(at: _Entries, x: Floats, s: float) -> Floats:
+    """Shape (entries,): μ − c log μ of each."""
+    if at.one is None:
+        return poisson_losses(at.c, at.n * _rate(at, x, s))
+    # Each record from the others: those that were clicked, and those that were not.
+    others = at.n - at.one
+    some = _rate(at._replace(c_before=np.maximum(at.c - 1, 0.0), n_before=others), x, s) * at.one
+    none = _rate(at._replace(c_before=at.c, n_before=others), x, s)
+    of_clicked = at.c * (some - np.log(np.maximum(some, 1e-300)))
+    return np.asarray(of_clicked + np.maximum(at.n - at.c * at.one, 0.0) * none)
 
 
 def _rate(at: _Entries, x: Floats, s: float) -> Floats:

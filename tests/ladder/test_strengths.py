@@ -1,0 +1,38 @@
+"""A finer rung has rates of its own only if many cells say so: else a few by chance widen all."""
+
+import numpy as np
+import pytest
+
+from foreclick.ladder import strengths
+from foreclick.ladder.shrinkage import GAIN
+
+
+def entries(gaining: int, others: int, clicks: float):
+    """Cells that earn as often as on the days before, though coarser cells expect half of it."""
+    c = np.append(np.full(gaining, clicks), np.full(others, 0.1))
+    n = np.append(np.full(gaining, 2 * clicks), np.full(others, 0.2))
+    expected = np.append(np.full(gaining, 0.4), np.full(others, 0.5))
+    cells = np.arange(gaining + others)
+    return [(strengths._Entries(c, n, c, n, cells), np.ones(len(c)))], [expected]
+
+
+@pytest.mark.parametrize(("gaining", "clicks", "found"), [(1, 300.0, False), (60, 5.0, True)])
+def test_one_cell_is_not_enough_however_much_it_gains(gaining, clicks, found):
+    given, coarser = entries(gaining, 1000, clicks)
+    gain = strengths._loss(given, coarser, np.inf) - strengths._loss(given, coarser, 20.0)
+    assert gain > GAIN
+    assert (gain > strengths.GAIN_Z * strengths._gain_sd(given, coarser, 20.0)) is found
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_the_gain_is_the_sum_of_what_cells_gain(dated):
+    rng = np.random.default_rng(1)
+    c, n = rng.poisson(3.0, 50) * np.ones(50), (rng.poisson(9.0, 50) + 1) * np.ones(50)
+    one = None if dated else np.ones(50)
+    at = strengths._Entries(c, n, c, n, np.arange(50), one)
+    given, x = [(at, np.ones(50))], rng.random(50)
+    each = strengths._losses(at, x, 7.0)
+    assert strengths._loss(given, [x], 7.0) == pytest.approx(each.sum())
+    if dated:
+        rate = (c + 7 * x) / (n + 7)
+        assert each == pytest.approx(n * rate - c * np.log(n * rate))
