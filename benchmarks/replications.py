@@ -201,6 +201,7 @@ def packed(simulation: Simulation, seeds: range, clusters: Clusters) -> fc.Log:
         period="day" if clusters in ("period", "auto") else None,
         unit="user" if clusters in ("unit", "auto") else None,
         segments="replication",
+        sample=None,
     )
 
 
@@ -332,6 +333,7 @@ def _read(
         clicks=list(rewards),
         segments="replication",
         count="weight",
+        sample=None,
     )
 
 
