@@ -304,6 +304,7 @@ def open_bandit(path: str | Path, *, engine: Any = None) -> Log:  # noqa: ANN401
             propensity="propensity",
             segments=["policy"],
             invalid="drop",
+            sample=None,
         )
 
 

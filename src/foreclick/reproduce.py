@@ -236,8 +236,8 @@ def _experiments(counted: Tally, one: dict[str, Any]) -> tuple[dict[str, Backtes
 
 
 def _simulated(simulation: simulate.Simulation, seed: int) -> Tally:
-    sample = simulation.sample(seed=seed)
-    return tally(read_log(sample, context="query", period="day"))
+    drawn = simulation.sample(seed=seed)
+    return tally(read_log(drawn, context="query", period="day", sample=None))
 
 
 def _made_up(world: Callable[..., simulate.Simulation], records: int, seed: int) -> str:
