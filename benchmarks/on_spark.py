@@ -2,12 +2,14 @@
 
     python -m benchmarks.on_spark same killed kept --records 1000000
     python -m benchmarks.on_spark timed --records 10000000
+    python -m benchmarks.on_spark drawn --shop folder
 
 `same` compares the tally and its answers on the cluster with those of DuckDB; `killed` does so,
 too, and kills a worker in the middle of a tally, twice (once if there are few records); `kept`
 evaluates a tally that stays in the cluster against one that were copied, and kills a worker in the
 middle of that;
-`timed` measures the tally against the same work in Spark SQL written by hand, in turn.
+`timed` measures the tally against the same work in Spark SQL written by hand, in turn; `drawn` does
+so of a shop's log, of which contexts are drawn, and compares what is drawn with what DuckDB draws.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ from pathlib import Path
 from typing import Any
 
 import foreclick as fc
-from benchmarks.bench import POSITIONS, rules
+from benchmarks.bench import POSITIONS, rules, write_shop
+from benchmarks.bench import ROLES as SHOP_ROLES
 from benchmarks.scale import ESTIMATORS, METRICS
 from benchmarks.spark_cluster import Cluster
+from foreclick.logs.drawing import SampleSize
 from foreclick.simulate import yandex_like
 from foreclick.tallies import base
 
-ROLES: dict[str, Any] = {"context": "query", "period": "day"}
+ROLES: dict[str, Any] = {"context": "query", "period": "day", "sample": None}
 ASKED: dict[str, Any] = {
     "metrics": METRICS,
     "estimators": ESTIMATORS,
@@ -142,19 +146,32 @@ def kept(cluster: Cluster, spark: Any, path: Path) -> None:
     print("kept: a worker died in the middle of an evaluation; not a bit differs", flush=True)
 
 
+# --- contexts that are drawn ----------------------------------------------------------------------
+
+
+def drawn(spark: Any, path: str, sample: SampleSize) -> None:
+    """The rows of the tally of some contexts, which have to be those that DuckDB draws."""
+    here = fc.tally(fc.read_log(path, sample=sample, **SHOP_ROLES))
+    log = fc.read_log(spark.read.parquet(path), sample=sample, **SHOP_ROLES)
+    assert fc.tally(log).to_arrow().equals(here.to_arrow()), "other contexts are drawn"
+    print(f"drawn: {here.row_count():,} rows of a tally, as in DuckDB", flush=True)
+
+
 # --- beside Spark SQL by hand -------------------------------------------------------------------
 
 
-def by_hand(spark: Any, path: Path) -> int:
+def by_hand(spark: Any, path: str, roles: dict[str, Any]) -> int:
     """The tally in Spark SQL, with the rules of a log checked on its rows."""
-    spark.read.parquet(str(path)).createOrReplaceTempView("raw")
+    spark.read.parquet(path).createOrReplaceTempView("raw")
     columns = ", ".join(
         f"get(items, {k - 1}) AS item_{k}, get(clicks, {k - 1}) AS click_{k}" for k in POSITIONS
     )
-    keys = ", ".join(["query", "day", *(f"item_{k}, click_{k}" for k in POSITIONS)])
+    named = ["query", "day", *(["bucket"] if "unit" in roles else [])]
+    unit = ", pmod(hash(user), 30) AS bucket" if "unit" in roles else ""
+    keys = ", ".join([*named, *(f"item_{k}, click_{k}" for k in POSITIONS)])
     tally = spark.sql(
-        f"SELECT {keys}, max(length) AS length, count(*) AS n FROM (SELECT query, day, {columns}, "
-        f"greatest(size(items), size(clicks)) AS length FROM raw) GROUP BY {keys}"
+        f"SELECT {keys}, max(length) AS length, count(*) AS n FROM (SELECT query, day{unit}, "
+        f"{columns}, greatest(size(items), size(clicks)) AS length FROM raw) GROUP BY {keys}"
     ).persist()
     tally.createOrReplaceTempView("by_hand")
     rows = int(tally.count())
@@ -165,8 +182,8 @@ def by_hand(spark: Any, path: Path) -> int:
     return rows
 
 
-def ours(spark: Any, path: Path) -> int:
-    log = fc.read_log(spark.read.parquet(str(path)), **ROLES)
+def ours(spark: Any, path: str, roles: dict[str, Any]) -> int:
+    log = fc.read_log(spark.read.parquet(path), **roles)
     engine, found = log.engine, int(fc.tally(log).row_count())
     del log
     gc.collect()
@@ -174,7 +191,7 @@ def ours(spark: Any, path: Path) -> int:
     return found
 
 
-def timed(cluster: Cluster, spark: Any, path: Path, rounds: int) -> None:
+def timed(cluster: Cluster, spark: Any, path: str, roles: dict[str, Any], rounds: int) -> None:
     """In turn; the first round only warms up the JVMs, which costs several times the work.
 
     Beside the clock stands the processor time of the workers: it bears that others are at work on
@@ -185,13 +202,15 @@ def timed(cluster: Cluster, spark: Any, path: Path, rounds: int) -> None:
         who = [("ours", ours), ("by hand", by_hand)]
         for name, run in who if number % 2 == 0 else who[::-1]:
             start, busy = time.perf_counter(), cluster.busy()
-            rows = run(spark, path)
+            rows = run(spark, path, roles)
             took = time.perf_counter() - start, cluster.busy() - busy
             warm = "warm-up: " if number == 0 else ""
-            print(f"{warm}{name} {took[0]:.1f} s, {took[1]:.1f} s of the workers", flush=True)
+            print(
+                f"{warm}{name} {took[0]:.1f} s, {took[1]:.1f} s of the workers, {rows:,} rows",
+                flush=True,
+            )
             if number > 0:
                 seconds[name].append(took)
-    print(f"tally of {rows:,} rows")
     for kind, what in enumerate(("by the clock", "of the workers' processors")):
         mine, theirs = (statistics.median(t[kind] for t in took) for took in seconds.values())
         verdict = "met" if mine <= 1.25 * theirs else "MISSED"
@@ -201,13 +220,15 @@ def timed(cluster: Cluster, spark: Any, path: Path, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="+", choices=("same", "killed", "kept", "timed"))
+    parser.add_argument("parts", nargs="+", choices=("same", "killed", "kept", "timed", "drawn"))
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--shop", type=Path, help="a log of `benchmarks.bench`, for `drawn`")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Cluster() as cluster:
         path = Path(folder, "log")
-        write_log(path, args.records)
+        if {*args.parts} - {"drawn"}:
+            write_log(path, args.records)
         quick = args.records < QUICK
         options = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
         spark = cluster.session(**(dict.fromkeys(options, _FAST) if quick else {}))
@@ -221,7 +242,14 @@ def main() -> None:
             if "kept" in args.parts:
                 kept(cluster, spark, path)
             if "timed" in args.parts:
-                timed(cluster, spark, path, args.rounds)
+                timed(cluster, spark, str(path), ROLES, args.rounds)
+            if "drawn" in args.parts:
+                shop, sample = args.shop or Path(folder), max(args.records // 10, 1_000)
+                if args.shop is None:
+                    write_shop(shop, args.records)
+                roles = SHOP_ROLES | {"sample": sample}
+                drawn(spark, f"{shop}/log-*.parquet", sample)
+                timed(cluster, spark, f"{shop}/log-*.parquet", roles, args.rounds)
         finally:
             spark.stop()
 

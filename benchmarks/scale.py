@@ -29,7 +29,7 @@ METRICS = ["clicks@2", "clicks@3", "dcg@10"]
 ESTIMATORS = ["list", "ip", "item", "pbm", "rctr"]
 CLIPS = (1, 2, 3, 5, 7, 10, 14, 20, 30, 40, 50, 70, 100, 140, 200, 300, 500, 700, 1000, math.inf)
 QUERIES = 20_000
-ROLES: dict[str, Any] = {"context": "query", "period": "day"}
+ROLES: dict[str, Any] = {"context": "query", "period": "day", "sample": None}
 FREQUENT = 100
 """Contexts with fewer records are not backtested."""
 
