@@ -127,6 +127,11 @@ class _Entries(NamedTuple):
     coarser: Ints
     one: Floats | None = None
 
+    def by_click(self) -> tuple[Floats, Floats]:
+        """Shape (entries,) each: records that were clicked, and what others add to n."""
+        one = np.ones(1) if self.one is None else self.one
+        return self.c, np.maximum(self.n - self.c * one, 0.0)
+
 
 def finer_strengths(
     parts: Sequence[Pairs],
@@ -171,10 +176,16 @@ def _loss(entries: Sequence[tuple[_Entries, Floats]], coarser: Sequence[Floats],
 def _gain_sd(
     entries: Sequence[tuple[_Entries, Floats]], coarser: Sequence[Floats], s: float
 ) -> float:
-    """The standard error of the gain of a rung of strength s, by its cells on each day."""
+    """The standard error of the gain of a rung of strength s: by cell and day, or by record."""
     total = 0.0
     for (at, _), x in zip(entries, coarser, strict=True):
-        total += float(((_losses(at, x, np.inf) - _losses(at, x, s)) ** 2).sum())
+        if at.one is None:
+            total += float(((_losses(at, x, np.inf) - _losses(at, x, s)) ** 2).sum())
+            continue
+        each = zip(
+            at.by_click(), _record_losses(at, x, np.inf), _record_losses(at, x, s), strict=True
+        )
+        total += sum(float(records @ (coarse - fine) ** 2) for records, coarse, fine in each)
     return float(np.sqrt(total))
 
 
@@ -182,12 +193,18 @@ def _losses(at: _Entries, x: Floats, s: float) -> Floats:
     """Shape (entries,): μ − c log μ of each."""
     if at.one is None:
         return poisson_losses(at.c, at.n * _rate(at, x, s))
-    # Each record from the others: those that were clicked, and those that were not.
-    others = at.n - at.one
-    some = _rate(at._replace(c_before=np.maximum(at.c - 1, 0.0), n_before=others), x, s) * at.one
-    none = _rate(at._replace(c_before=at.c, n_before=others), x, s)
-    of_clicked = at.c * (some - np.log(np.maximum(some, 1e-300)))
-    return np.asarray(of_clicked + np.maximum(at.n - at.c * at.one, 0.0) * none)
+    each = zip(at.by_click(), _record_losses(at, x, s), strict=True)
+    return np.asarray(sum(records * losses for records, losses in each))
+
+
+def _record_losses(at: _Entries, x: Floats, s: float) -> tuple[Floats, Floats]:
+    """Shape (entries,) each: the loss of a record that was clicked, and of one that was not."""
+    one = np.ones(1) if at.one is None else at.one
+    # Each record from the others.
+    others = at._replace(c_before=np.maximum(at.c - 1, 0.0), n_before=at.n - one)
+    clicked = _rate(others, x, s) * one
+    unclicked = _rate(others._replace(c_before=at.c), x, s)
+    return clicked - np.log(np.maximum(clicked, 1e-300)), unclicked
 
 
 def _rate(at: _Entries, x: Floats, s: float) -> Floats:
