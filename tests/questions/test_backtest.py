@@ -12,8 +12,9 @@ import pytest
 
 import foreclick as fc
 from foreclick.batches import batches_of
+from foreclick.estimation.fits import ITEMS_CHANGE
 from foreclick.inference import excess
-from foreclick.ladder.trend import drift_of
+from foreclick.ladder.trend import drift_by_positions
 from foreclick.questions.backtest import backtest_by
 from foreclick.run.holdout import Protocol
 from tests.drawn import DEPTH, QUERIES, drawn, sorted_log
@@ -260,7 +261,7 @@ def test_a_drift_is_that_of_a_loop_over_items():
     s, i = np.array(scores), np.array(scores_of)
     common = s.sum() / i.sum()
     spread, z = excess(float(((s - common * i) ** 2).sum()), float(i.sum()), float(i @ i))
-    found = drift_of(batches_of(tally), "clicks", P)
+    found = drift_by_positions(batches_of(tally), "clicks", tuple(P))
     assert z > 3
     assert found.spread == pytest.approx(spread, rel=1e-9)
     assert found.spread == pytest.approx(np.log(1.1), rel=0.3)
@@ -270,7 +271,7 @@ def test_a_drift_is_that_of_a_loop_over_items():
 @pytest.mark.parametrize("days", [2, 8])
 def test_chance_is_no_drift(days: int):
     _, tally = slots(61_008, days, lambda _, item, __: 0.2 + 0.1 * item)
-    found = drift_of(batches_of(tally), "clicks", P)
+    found = drift_by_positions(batches_of(tally), "clicks", tuple(P))
     assert (found.common, found.spread, found.notes()) == (0, 0, [])
 
 
@@ -288,9 +289,32 @@ def test_an_evaluation_says_that_items_change():
     assert not any("each its own way" in note for note in plain.notes)
 
 
+@pytest.mark.parametrize("stops", [0.0, 0.6])
+def test_items_above_that_get_better_are_no_drift(stops: float):
+    """Readers who stop see less of an item that stands below a better one: its rate is the same."""
+    rng = np.random.default_rng(61_009)
+    rates, rows = np.array([0.05, 0.15, 0.5, 0.3, 0.3, 0.3]), []
+    for _ in range(30_000):
+        day = int(rng.integers(10))
+        first = int(
+            rng.choice(3, p=np.array([10 - day, 5, 1 + day]) / 16)
+        )  # better from day to day
+        items, clicks, reading = [first, *map(int, rng.permutation([3, 4, 5]))], [], True
+        for item in items:
+            clicks.append(int(reading and rng.random() < rates[item]))
+            reading = reading and not (clicks[-1] and rng.random() < stops)
+        rows.append(
+            {"context": f"q{rng.integers(40)}", "items": items, "clicks": clicks, "day": day}
+        )
+    log = fc.tally(fc.read_log(rows, period="day"))
+    candidate = {"context": [f"q{i}" for i in range(40)], "items": [[2, 3, 4, 5]] * 40}
+    found = fc.evaluate(log, candidate, estimators="ladder")
+    assert not any(ITEMS_CHANGE in note for note in found.notes)
+
+
 def test_a_drift_of_all_items_alike():
     _, tally = slots(61_007, 8, lambda _, item, day: 0.2 * (1 + item) / 2 * 1.1 ** (day - 4))
-    found = drift_of(batches_of(tally), "clicks", P)
+    found = drift_by_positions(batches_of(tally), "clicks", tuple(P))
     assert found.common == pytest.approx(np.log(1.1), rel=0.2)
     assert found.spread == 0
     (note,) = found.notes()

@@ -31,7 +31,7 @@ from foreclick.estimation.clusters import TOO_MANY_PERIODS, clusters_of
 from foreclick.estimators import Estimator, LearntCurve, Weighted
 from foreclick.kept import kept
 from foreclick.ladder.sample import log_facts
-from foreclick.ladder.trend import drift_of
+from foreclick.ladder.trend import drift_by_positions
 from foreclick.metrics import AnyMetric
 from foreclick.models import ByContext, ClickModel
 from foreclick.policies import Policy
@@ -143,7 +143,7 @@ def _across_periods(
     p = np.zeros(batches.shape.depth)
     first = next(iter(across.values())).p
     p[: len(places)] = [first[place] if place >= 0 else 0.0 for place in places]
-    drift = drift_of(batches, reward, np.nan_to_num(p))
+    drift = drift_by_positions(batches, reward, tuple(np.nan_to_num(p).tolist()))
     if not drift.fastest:
         return across, (
             "Within periods few items moved, so clicks are compared across periods, and what "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +36,9 @@ with z = 12 in a long tail and .28 with z = 6 where readers are of several kinds
 z = 3.2, and 3.9 in a shop of 400 items. On fresh seeds, of 456 honest candidates none was alarmed,
 of 87 leaky ones 86 (`experiments/notes/leakage.md`)."""
 
+
+ITEMS_CHANGE = "Click rates of items change"
+"""How a note on trends of items begins."""
 
 BELIEVED_Z = 10.0
 """Up to this z, whoever says that a candidate was trained before the log begins is believed."""
@@ -94,6 +98,50 @@ class Leakage(NamedTuple):
         return max((z for z, bound, large in each if z > bound and large), default=0.0)
 
 
+class Drift(NamedTuple):
+    """How log rates change from one period to the next; 0 where that may be chance.
+
+    Attributes:
+        common: what all items share, up or down.
+        spread: how much items differ in it, as a standard deviation.
+        ahead: how many periods the end of the log is from its middle.
+    """
+
+    common: float = 0.0
+    spread: float = 0.0
+    ahead: float = 0.0
+
+    @property
+    def fastest(self) -> float:
+        """How fast the rate of an item may change."""
+        return abs(self.common) + self.spread
+
+    def notes(self) -> list[str]:
+        """What the reader of a value should know."""
+        if not self.common:
+            return self.of_items()
+        word = "rise" if self.common > 0 else "fall"
+        at_end = math.expm1(self.common * self.ahead)
+        common = (
+            f"Click rates {word} by {abs(math.expm1(self.common)):.1%} a period, all items alike. "
+            f"Values are means over the log; at its end they are {at_end:+.0%} off, which the "
+            "intervals do not allow for. A lift is less concerned."
+        )
+        return [common, *self.of_items()]
+
+    def of_items(self) -> list[str]:
+        """The same of items that change each its own way."""
+        if not self.spread:
+            return []
+        note = (
+            f"{ITEMS_CHANGE} by {math.expm1(self.spread):.1%} a period, each its own way. A rate "
+            "is that of the periods in which its item was shown; the intervals do not allow for "
+            "what it may be at the end of the log. Use fewer periods, or "
+            "tally(log).weigh(half_life=…)."
+        )
+        return [note]
+
+
 @dataclass(frozen=True, eq=False)
 class FitSummary:
     """The result of a fit of click rates, without the rates.
@@ -103,6 +151,7 @@ class FitSummary:
         examination: Shape (K,): p of each position.
         reports: how its parts ended.
         feedback_z: z of the test that production's ranks follow the log's clicks.
+        drift: how click rates change from period to period.
         leakages: by candidate, tests of whether it knows these clicks.
         unreachable: by candidate, the share of what it shows that production cannot show.
         click_values: whether the reward was counted as clicks times what a click earns.
@@ -112,6 +161,7 @@ class FitSummary:
     examination: Floats
     reports: tuple[FitReport, ...]
     feedback_z: float
+    drift: Drift
     leakages: tuple[Leakage, ...]
     unreachable: tuple[float, ...]
     click_values: bool

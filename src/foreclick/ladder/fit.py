@@ -14,7 +14,7 @@ from foreclick.allowances import EXAMINATION_CHANGE_SD
 from foreclick.batches import Batch, Batches, Bools, Floats, batches_of
 from foreclick.errors import ModelError
 from foreclick.estimation.columns import View
-from foreclick.estimation.fits import FitReport, Leakage
+from foreclick.estimation.fits import Drift, FitReport, Leakage
 from foreclick.estimators import Ladder
 from foreclick.kept import kept, kept_latest
 from foreclick.ladder.behaviour import Reading, Stopping, first_clicks_of, learnt_stopping
@@ -44,6 +44,7 @@ from foreclick.ladder.sample import (
     sampled,
 )
 from foreclick.ladder.strengths import finer_strengths, item_strengths, list_slots
+from foreclick.ladder.trend import drift_of
 from foreclick.logs import CONTEXT, N
 from foreclick.metrics import CLICKS
 from foreclick.models import ClickModel
@@ -393,7 +394,8 @@ def _fit_production(log: FitLog, ladder: Ladder, reward: str) -> LadderFit:
     finer = finer_strengths(parts, slots, fit.parameters, reading)
     if not fit.stopping and np.isinf(finer[:-1]).all():
         finer = finer[-1:]
-    return replace(fit, strengths=finer)
+    drift = drift_of(parts, fit.parameters, facts.periods) if facts.dated else Drift()
+    return replace(fit, strengths=finer, drift=drift)
 
 
 def _start(batches: Sequence[Batch], spec: LadderSpec) -> LadderFit:

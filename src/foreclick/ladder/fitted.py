@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foreclick.batches import Floats
-from foreclick.estimation.fits import FitReport, FitSummary, Leakage
+from foreclick.estimation.fits import Drift, FitReport, FitSummary, Leakage
 from foreclick.estimators import Ladder
 from foreclick.ladder.behaviour import Reading, Stopping
 from foreclick.ladder.click_value import ClickValue
@@ -47,6 +47,7 @@ class LadderFit:
             has rates of its own.
         reading: how far readers of the log's lists get.
         feedback_z: z of the test that production's ranks follow clicks.
+        drift: how click rates change from period to period.
         reports: how its parts ended.
     """
 
@@ -55,6 +56,7 @@ class LadderFit:
     strengths: tuple[float, ...]
     reading: Reading
     feedback_z: float = 0.0
+    drift: Drift = Drift()  # noqa: RUF009 - a value
     reports: tuple[FitReport, ...] = ()
 
     @property
@@ -119,6 +121,7 @@ class CandidateFit:
             self.parameters.p,
             self.reports,
             self.log.feedback_z,
+            self.log.drift,
             self.leakages,
             tuple(each.unreachable for each in self.overlaps),
             click_values=self.click_values is not None,

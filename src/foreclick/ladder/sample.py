@@ -69,12 +69,14 @@ class LogFacts(NamedTuple):
     Attributes:
         sample: the contexts that it learns from.
         dated: whether the log has enough periods for clicks to be predicted from those before.
+        periods: how many it has.
         units: by reward, how much of it counts as one click.
         earned_by_clicks: the rewards, other than clicks, that clicks alone earn.
     """
 
     sample: Sample
     dated: bool
+    periods: int
     units: dict[str, float]
     earned_by_clicks: frozenset[str]
 
@@ -133,4 +135,5 @@ def _facts(batches: Batches, known: Iterable[Batch]) -> LogFacts:
             days |= set(np.unique(batch.clusters["period"]).tolist())
     probability = max(FIT_SLOTS / max(size, 1.0), LEAST_CONTEXTS / max(contexts, 1))
     units = {r: square[r] / value[r] if value[r] > 0 else 1.0 for r in rewards}
-    return LogFacts(Sample(probability), len(days) >= ENOUGH_DAYS, units, frozenset(by_clicks))
+    dated, count = len(days) >= ENOUGH_DAYS, 0 if periods is None else periods.known
+    return LogFacts(Sample(probability), dated, count, units, frozenset(by_clicks))

@@ -18,9 +18,9 @@ from foreclick.batches.arrays import padded
 from foreclick.curves.learnt import with_curves
 from foreclick.engines import TableLike, open_source, write_rows
 from foreclick.errors import ModelError, PolicyError
+from foreclick.estimation.fits import ITEMS_CHANGE
 from foreclick.estimators import EstimatorLike, Ladder, Weighted, parse_estimators
 from foreclick.ladder.fit import checked, production_covariance, production_fit
-from foreclick.ladder.trend import ITEMS_CHANGE, drift_of
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.choice import (
@@ -253,7 +253,7 @@ def optimize(
             judged = _judged(log_folds, held_out, metric, judge)
         notes = [*notes, *assumed]
         if ladder is not None:
-            notes += drift_of(batches, metric.reward, ladder.fit.parameters.p).notes()
+            notes += ladder.fit.drift.notes()
     row, words = summary(contexts, judged, (by.name, metric.name), held_out=judge is not None)
     return Optimized(
         (row,),

@@ -15,7 +15,6 @@ from foreclick.estimation.clusters import clusters_of
 from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
 from foreclick.ladder.fit import earned_by_clicks
-from foreclick.ladder.trend import drift_of
 from foreclick.logs import PERIOD
 from foreclick.metrics import (
     CLICKS,
@@ -477,8 +476,7 @@ def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[st
                 "production could have shown them, say "
                 "estimators=Ladder(same_retrieval=True)."
             )
-        if tally.shape.period:
-            notes += drift_of(batches_of(tally), fit.reward, fit.examination).of_items()
+        notes += fit.drift.of_items()
     return notes
 
 
