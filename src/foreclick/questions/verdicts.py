@@ -530,7 +530,8 @@ def _unfit(e: Evidence) -> str:
         said = " in spite of trained_until='before'" * e.trained_before
         return (
             f"the candidate seems to have been trained on these clicks{said}, for it follows luck "
-            f"in them (z = {e.leakage_z:.0f}). Next: say until when, trained_until=…."
+            f"in them (z = {e.leakage_z:.0f}). Next: say until when, trained_until=…, or ask a log "
+            "of later days."
         )
     return ""
 
