@@ -11,11 +11,13 @@ import math
 import pickle
 from typing import Any, TypeAlias
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import foreclick as fc
 from foreclick import errors
 from foreclick.results import Result, Value, format_value
 
@@ -79,6 +81,13 @@ class TestElsewhere:
         assert frame["records"].dtype == np.int64
         assert frame["clip"].tolist() == [math.inf, 100.0]
         assert result.to_polars().to_dicts() == result.to_dicts()
+
+    def test_whoever_reads_arrow_takes_it_as_it_is(self, result):
+        polars = pytest.importorskip("polars")
+        assert polars.DataFrame(result).to_dicts() == result.to_dicts()
+        assert duckdb.sql("FROM result").to_arrow_table().to_pylist() == result.to_dicts()
+        with pytest.raises(errors.SourceError, match="cannot read a Result"):
+            fc.read_log(result)
 
     @pytest.mark.parametrize(
         ("package", "remedy"),

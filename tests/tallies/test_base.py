@@ -113,6 +113,7 @@ def test_a_tally_goes_to_a_file_and_back(engine, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     for back in (fc.read_tally(path), fc.read_tally(str(path))):
         assert back.to_arrow().equals(tally.to_arrow())
+        assert pa.table(back).equals(tally.to_arrow())
         assert back.shape == tally.shape
         assert (back.dropped, back.dropped_rows) == (tally.dropped, 1)
 

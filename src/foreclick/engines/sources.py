@@ -352,7 +352,7 @@ def _rows_of(source: Any) -> pa.Table | ArrowDataset | pa.RecordBatchReader:  # 
         return pa.table(source)
     if hasattr(source, "to_reader"):  # a scanner, or a batch
         return source.to_reader()
-    if hasattr(source, "__arrow_c_stream__"):
+    if hasattr(source, "__arrow_c_stream__") and not _comes_from(source, "foreclick"):
         return pa.RecordBatchReader.from_stream(source)
     plain = source is None or isinstance(source, int | float)
     what = repr(source) if plain else f"a {type(source).__name__}"

@@ -242,6 +242,10 @@ class Result:
             arrays[name] = arrow.array(values, kind and types[kind])
         return arrow.table(arrays)
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for whoever reads Arrow: Polars, DuckDB, pandas 3."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas data frame."""
         optional("pandas", "pip install pandas")

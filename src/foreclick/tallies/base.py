@@ -153,6 +153,10 @@ class Tally:
         wide = spread(self._here(), self.shape).select(*self.shape.columns)
         return _ordered(wide, replace(self.shape, masks=()).order).to_pyarrow()
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All rows for whoever reads Arrow: Polars, DuckDB, pandas 3."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def row_count(self) -> int:
         """The number of rows."""
         return int(self.stored.aggregate({"n": Value("count(*)")})["n"])
