@@ -45,7 +45,7 @@ def test_names_are_documented_and_imported_from_where_type_checkers_see_them():
     assert len(fc.__all__) == len(set(fc.__all__)) <= 38
     assert {name: getattr(fc, name) for name in typed} == typed
     assert all(inspect.getdoc(thing) for thing in typed.values())
-    assert set(fc.__all__) <= set(dir(fc))
+    assert set(dir(fc)) == {"__version__", *fc.__all__}
     with pytest.raises(AttributeError, match="no attribute 'evalvate'"):
         fc.evalvate  # type: ignore[attr-defined]  # noqa: B018
 
