@@ -3,7 +3,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline shop replay exam examination success accuracy ladder optimize unexplored bench-optimize bench-reproduce reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
+.PHONY: help setup check test test-long fuzz goldens metamorphic docs docs-follow bench drawing bench-scale bench-spark bench-events spark-cluster engines coverage verdicts pairs headline shop replay exam examination success accuracy ladder optimize unexplored bench-optimize bench-reproduce reproduce real obp look screens lock clean torture limits audit branches mutants oldest newest shuffled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ docs-follow: ## Every page of the documentation, with nothing but the wheel and 
 
 bench: ## What answers cost beside the engine's own pass, on a long-tailed log (an hour; ARGS="--sizes 200000")
 	$(VENV)/bin/python -m benchmarks.bench $(ARGS)
+
+drawing: ## Answers of drawn contexts beside those of the whole log (hours; ARGS="--draws 2 --logs 1")
+	$(VENV)/bin/python -m benchmarks.drawing $(ARGS)
 
 bench-scale: ## A million to 167 million records, under 2 GB (hours; ARGS="--sizes 10000000")
 	$(VENV)/bin/python -m benchmarks.scale $(ARGS)
