@@ -172,7 +172,16 @@ MISTAKES: dict[str, Mistake] = {
     "nothing at all": candidate(None),
     "a candidate that is not there": candidate("candidates.parquet"),
     "a candidate in no directory": candidate("policies/new.parquet"),
-    "a candidate with other columns": candidate({"query": ["q"], "ranking": [[1, 2]]}),
+    "a candidate with other columns": candidate(
+        {"query": ["q"], "locale": ["en"], "items": [[1, 2]]}
+    ),
+    "a candidate with scores of something": candidate(
+        {"context": ["q"], "sku": [1], "shop": [2], "score": [0.5]}
+    ),
+    "a candidate without scores": candidate({"context": ["q"], "item": [1], "price": [2.5]}),
+    "a candidate with two items at one position": candidate(
+        {"context": ["q", "q"], "item": [1, 2], "position": [1, 1]}
+    ),
     "no common contexts": candidate({"context": ["Q", "R"], "items": [[1, 2], [3, 4]]}),
     "text against integers": lambda _: fc.evaluate(NUMBERED, {"context": ["7"], "items": [[1, 2]]}),
     "items as text against integers": candidate({"context": ["q", "r"], "items": [["1"], ["3"]]}),

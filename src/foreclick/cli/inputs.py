@@ -11,6 +11,7 @@ from foreclick.cli.app import LOG, given
 from foreclick.engines import Table, default_engine, laptop, open_source, unchanged
 from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
+from foreclick.policies.columns import ROLES, Roles, policy_of
 from foreclick.policies.runs import is_run
 from foreclick.rules import split_names
 from foreclick.tallies.base import is_tally, read_in
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _COUNTED = ("clicks", "period", "unit", "propensity", "segments", "rewards", "where")
 """Roles that a tally has settled, and that a candidate has no use for."""
-
-_ROLES = ("context", "items", "item", "position")
 
 
 # --- logs -----------------------------------------------------------------------------------------
@@ -89,44 +88,22 @@ def _candidate(path: str, options: Options, log: Sequence[str]) -> fc.Policy:
         return fc.Observed(fc.read_tally(path))
     if is_run(path):
         return fc.Ranking.from_trec(path, depth=options.k)
-    table = open_source(path)
-    renamed = dict(options.candidate_columns or ())
-    unknown = [role for role in renamed if role not in (*_ROLES, "probability")]
+    named: dict[str, Any] = dict(options.candidate_columns or ())
+    unknown = [role for role in named if role not in ROLES]
     if unknown:
-        raise SourceError(
-            f"--column {unknown[0]}=…: name the column of {', '.join(_ROLES)} or probability."
-        )
+        raise SourceError(f"--column {unknown[0]}=…: name the column of {', '.join(ROLES)}.")
+    named |= given(options, "score")
     tallies = [each for each in log if is_tally(each)]
     names = dict(fc.read_tally(tallies[0]).names) if tallies else {}
-    names |= given(options, "context items")
-    roles: dict[str, Any] = {role: _role(role, renamed, names, table) for role in _ROLES}
-    context, item, position = roles["context"], roles["item"], roles["position"]
-    score, probability = options.score or "score", renamed.get("probability", "probability")
-    if options.score is not None or {score, item} <= set(table.columns):
-        return fc.Ranking.from_scores(table, context=context, item=item, score=score, k=options.k)
-    if options.k is not None:
-        raise PolicyError("--k is for scored items. Name the columns with --score and --column.")
-    if probability not in table.columns:
-        return fc.Ranking(table, context=context, items=roles["items"])
-    if position in table.columns:
-        return fc.Marginals(table, context, item, position, probability)
-    return fc.Lists(table, context=context, items=roles["items"], probability=probability)
+    names |= {role: c or None for role, c in given(options, "context items").items()}
+    if "items" in names and given(options, "long"):
+        names["item"] = names.pop("items")
+    return policy_of(open_source(path), names, named, options.k, remedy=_in_words)
 
 
-def _role(role: str, renamed: dict[str, str], names: dict[str, Any], table: Table) -> Any:  # noqa: ANN401
-    """The column that plays a role in the candidate; None if the role is not played.
-
-    As given for the candidate; else called as in the log; else, where no column is called so, by
-    the role's own name.
-    """
-    if role in renamed:
-        return renamed[role]
-    logged = names.get(role, role)
-    if logged in ("", None):
-        return None if role == "context" else role
-    there = {logged} if isinstance(logged, str) else set(logged)
-    by_role = role in table.columns or (role == "items" and "item_1" in table.columns)
-    return role if by_role and not there <= set(table.columns) else logged
+def _in_words(roles: Roles) -> str:
+    """How a user of the command line names columns."""
+    return f"Name them: {' '.join(f'--column {role}={c}' for role, c in roles.items())}."
 
 
 # --- constraints ----------------------------------------------------------------------------------

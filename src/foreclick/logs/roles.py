@@ -319,7 +319,7 @@ _TAKEN = {
 
 _LOOK = 1_000  # rows, for an example of what is wrong
 _NUMBERS = re.compile(r"[\[ ]*[\d.]+(,[\d.]+)*[\] ]*")
-_CALLED = {
+CALLED = {
     CONTEXT: ("query", "query_id", "qid", "search", "keyword", "page"),
     "items": ("ranking", "list", "results", "documents", "docs", "products", "item_ids"),
     CLICKS: ("click", "clicked", "labels"),
@@ -367,7 +367,8 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
         f"source: {wanted}. It has the columns {', '.join(table.columns)}."
     )
     without_lists = not any(kind_of(field.type) == "list" for field in table.kinds)
-    if roles.layout != "long" and "items" in dict(missing) and _is_long(table) and without_lists:
+    by_row = roles.layout != "long" and _is_long(table) and without_lists
+    if roles.rewards and "items" in dict(missing) and by_row:
         return (
             f"{message} It looks like one row per result: name the columns of its list and its "
             "position, long=('list_id', 'position'), and of its item and click, items= and clicks=."
@@ -379,7 +380,7 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
         called = ITEM if role == "items" and roles.long else role
         if role == "long":
             called = "position" if column == roles.long[-1] else "list_id"
-        usual = [name for name in free if name.lower() in _CALLED.get(called, ())]
+        usual = [name for name in free if name.lower() in CALLED.get(called, ())]
         name = nearest(column, free) or next(iter(usual), None)
         if name and role == "long":
             meant[meant.index(column)] = name
@@ -394,7 +395,7 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
 
 def _is_long(table: Table) -> bool:
     """Whether a table seems to have a row per impression: it has positions."""
-    return any(name.lower() in _CALLED["position"] for name in table.columns)
+    return any(name.lower() in CALLED["position"] for name in table.columns)
 
 
 def segments_of(segments: str | Sequence[str] | Mapping[str, str]) -> Mapping[str, str]:

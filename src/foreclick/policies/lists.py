@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,23 +22,21 @@ from foreclick.engines import (
     open_source,
 )
 from foreclick.engines.kinds import kind_of
-from foreclick.errors import InvalidLogError, PolicyError, SourceError
+from foreclick.errors import PolicyError
 from foreclick.logs import CONTEXT, ITEM, Log, N, numbered, read_log
 from foreclick.options import checked
 from foreclick.policies.base import (
     NO_ITEM,
     ListRows,
     LogView,
-    Names,
     Policy,
     PolicyTable,
-    named_as,
     policy_rows,
     refuse,
 )
 from foreclick.policies.runs import is_run, lists_of_run
 from foreclick.policies.serving import ITEMS, Picker, sample
-from foreclick.tallies import LogLike, Tally, tally
+from foreclick.tallies import Tally, tally
 from foreclick.words import no_column, number_of
 
 TOLERANCE = 1e-6  # probabilities come from float32 softmaxes and from CSV files
@@ -47,20 +45,25 @@ _WORTH = "worth"  # a name that is free in a compressed table
 
 @dataclass(frozen=True)
 class Scores:
-    """A table of scores, of which the `k` best items of each context make a list."""
+    """A table of scores, of which the `k` best items of each context make a list.
+
+    With `rising`, the scores are positions: the item of the lowest stands first.
+    """
 
     source: Table
     item: str
     score: str
     k: int | None
+    rising: bool = False
 
     def __post_init__(self) -> None:
         if self.score not in self.source.columns:
             raise PolicyError(no_column("score", self.score, self.source.columns))
 
     def ranked(self, context: str | None) -> Table:
-        """`context` and `items`: items by falling score; ties by the item itself."""
+        """`context` and `items`: items by score or position; equal scores by the item itself."""
         say, item = self.source.engine.say, numbered(ITEM, 1)[0]
+        called, order = ("position", "ASC") if self.rising else ("score", "DESC")
         worth = say.cast(say.column(self.score), "real")
         scored = self.source.with_column(_WORTH, worth, pa.float64())
         each = policy_rows(scored, context, [self.item], numbers={_WORTH: _WORTH})
@@ -68,18 +71,28 @@ class Scores:
         refuse(
             rows,
             f"SELECT * FROM {rows.rows} WHERE {_WORTH} IS NULL OR NOT isfinite({_WORTH})",
-            lambda r: f"item {r[item]!r} of context {r[CONTEXT]!r} has the score {r[_WORTH]}",
-            "give every item a finite score",
+            lambda r: f"item {r[item]!r} of context {r[CONTEXT]!r} has the {called} {r[_WORTH]}",
+            f"give every item a finite {called}",
         )
         refuse(
             rows,
             f"SELECT {CONTEXT}, {item}, sum({N}) AS n FROM {rows.rows} "
             f"GROUP BY {CONTEXT}, {item} HAVING sum({N}) > 1",
             lambda r: f"item {r[item]!r} stands {r['n']} times in context {r[CONTEXT]!r}",
-            "score each item once",
+            f"give each item one {called}",
         )
+        if self.rising:
+            refuse(
+                rows,
+                f"SELECT {CONTEXT}, {_WORTH}, sum({N}) AS n FROM {rows.rows} "
+                f"GROUP BY {CONTEXT}, {_WORTH} HAVING sum({N}) > 1",
+                lambda r: (
+                    f"{r['n']} items stand at position {r[_WORTH]:g} of context {r[CONTEXT]!r}"
+                ),
+                "a context has one list; for several with probabilities use fc.Lists",
+            )
         first = "" if self.k is None else f"[:{self.k}]"
-        best = f"list({item} ORDER BY {_WORTH} DESC, {item}){first}"
+        best = f"list({item} ORDER BY {_WORTH} {order}, {item}){first}"
         lists = Value(best, pa.list_(rows.kinds.field(item).type))
         return rows.grouped(rows.own([CONTEXT]), {ITEMS: lists})
 
@@ -299,7 +312,7 @@ class Ranking(Lists):
         lists = None
         if is_run(self.table):
             lists = lists_of_run(self.table)
-        elif _is_listed(self.table, self.context):
+        elif is_listed(self.table, self.context):
             lists = {CONTEXT: list(self.table), ITEMS: [list(v) for v in self.table.values()]}
         if lists is not None:
             object.__setattr__(self, "table", lists)
@@ -435,7 +448,7 @@ def _typed(table: Table, items: str) -> Table:
     return table.made(columns | {items: Value(lists, pa.list_(pa.int64()))})
 
 
-def _is_listed(source: object, *columns: str | None) -> bool:
+def is_listed(source: object, *columns: str | None) -> bool:
     """Whether a source is ``{query: [item, …], …}``, and not columns by their names."""
     if not isinstance(source, Mapping) or not source:
         return False
@@ -463,32 +476,3 @@ def _check_likely(table: Table, context: str | None, probability: str) -> None:
             lambda row: f"all probabilities of context {row[CONTEXT]!r} are 0",
             "in every context they must sum to 1",
         )
-
-
-PolicyLike: TypeAlias = Policy | LogLike
-"""A policy; a log or tally, for what it observed; or a table with one list for each context."""
-
-
-def as_policy(candidate: PolicyLike, names: Names | None = None, name: str = "candidate") -> Policy:
-    """A policy as it is; a log as what it observed; a table of one list a context as a Ranking.
-
-    Args:
-        candidate: what a user calls a policy.
-        names: what the columns of the log are called; a table may call its own so.
-        name: what it is called in messages.
-    """
-    if isinstance(candidate, Log | Tally):
-        return Observed(candidate)
-    names = names or {}
-    try:
-        if isinstance(candidate, Policy):
-            return candidate.named(names)
-        if is_run(candidate) or _is_listed(candidate, names.get(CONTEXT)):
-            return Ranking(candidate)
-        table = open_source(candidate)
-        return Ranking(table, **named_as(table.columns, (CONTEXT, ITEMS), names)).named(names)
-    except (SourceError, PolicyError, InvalidLogError) as error:
-        remedy = " Name them: fc.Ranking(table, context=…, items=…)." * (
-            "not in the source" in str(error)
-        )
-        raise type(error)(f"{name}: {error}{remedy}") from error
