@@ -49,15 +49,13 @@ def _notebook_of(page: Path) -> str:
 _INTRODUCTION = """\
 # The command line
 
-Every command with its examples, then every option once. `foreclick COMMAND --help` prints the
-options of one command. `python -m tests.docs --write` makes this page.
+Every command with its examples, then every option once.
 
 """
 _OPTIONS = """
 ## Options
 
-Where an option belongs to one or two commands, they stand in brackets. Messages spell options as in
-Python: `context='query'` is `--context query` here.
+Where an option belongs to one or two commands, they stand in brackets.
 """
 _BOX = re.compile(r"^╭─ (?P<title>[^─]+) ─+╮\n(?P<rows>.*?)^╰─+╯$", re.MULTILINE | re.DOTALL)
 _FEW = 2  # commands that are named beside an option
@@ -86,8 +84,9 @@ def command_line() -> str:
 
 
 def _prose(text: str) -> str:
-    """What a help says before its options."""
-    return text.partition("╭─")[0].rstrip() + "\n"
+    """What a help says before its options, and its examples."""
+    examples = text.partition("Examples (")[2].partition("\n")[2].strip()
+    return f"{text.partition('╭─')[0].partition('Examples (')[0].rstrip()}\n\n{examples}\n"
 
 
 def _all_help(name: str) -> str:

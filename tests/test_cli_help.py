@@ -18,7 +18,7 @@ from foreclick.options import OPTIONS
 from foreclick.reproduce import reproduce
 
 HEAVY = ("ibis", "pyarrow", "numpy", "duckdb", "pandas", "scipy")
-SCREEN = 40
+SCREEN = 46
 
 
 def test_there_are_few_commands_and_few_options():
@@ -34,6 +34,11 @@ def test_help_fits_a_screen_and_ends_with_an_example(name, capsys, monkeypatch):
     assert len(lines) <= SCREEN
     assert lines[-1].startswith(f"foreclick {name}")
     assert not any("--quiet" in line for line in lines)
+    examples = lines[lines.index("Examples (--help-all has all options)") + 2 :]
+    assert all(line.startswith(f"foreclick {name}") for line in examples), "none is wrapped"
+    if {"context", "output"} <= set(COMMANDS[name].flags):
+        assert any("--context" in line for line in lines)
+        assert any("--output" in line for line in lines)
     assert main([name, "--help-all"]) == 0
     assert "--quiet" in capsys.readouterr().out
 

@@ -20,6 +20,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import main, start
+from foreclick.cli.app import COMMANDS, worded
 from tests.batches.sizes import in_batches
 from tests.test_cli import ASKED as BRIEF
 from tests.test_cli import Q, read, write_files
@@ -48,7 +49,11 @@ ASKED = ("evaluate", "shown.parquet", "best.parquet", "-m", "clicks@1")
 def test_answer_table_json_and_csv_go_to_stdout(capsys):
     log, best = fc.read_log("shown.parquet"), fc.Ranking("best.parquet")
     found = fc.evaluate(log, best, metrics="clicks@1")
-    forms = {"answer": f"{found}\n", "table": f"{found.table}\n", "csv": found.to_csv()}
+    forms = {
+        "answer": f"{worded(str(found), COMMANDS['evaluate'])}\n",
+        "table": f"{found.table}\n",
+        "csv": found.to_csv(),
+    }
     assert main(ASKED) == 0
     assert capsys.readouterr().out == forms["answer"]
     for form, text in forms.items():

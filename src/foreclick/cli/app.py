@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -17,8 +19,9 @@ from cyclopts.help import DefaultFormatter
 
 from foreclick import __version__
 from foreclick.cli.output import debugging, print_error, print_warnings, show, show_errors
+from foreclick.cli.wording import in_options
 from foreclick.errors import STATEMENT, ForeclickError, ForeclickWarning, SourceError
-from foreclick.options import OPTIONS
+from foreclick.options import OPTIONS, Option
 from foreclick.progress import report_step, working
 from foreclick.rules import Choice, Flag
 from foreclick.secrets import printable
@@ -51,12 +54,14 @@ _PANELS = {
     "Candidate": (CANDIDATE, "Its columns are called as in the log, or as the words here."),
     "Output": (OUTPUT, ""),
 }
-"""Options that many commands share: --help-all shows them."""
+"""Options that many commands share: --help shows the first ones, --help-all all."""
 
-_OPTIONS = Group("Options", sort_key=0)
+_FIRST = {"--context", "--items", "--clicks", "--period", "--unit", "--output"}
+
+_OPTIONS = Group("Options", sort_key=2)
 _SHARED = {
     name: Group(title, sort_key=place, help=text)
-    for place, (title, (names, text)) in enumerate(_PANELS.items(), start=1)
+    for place, (title, (names, text)) in zip((0, 1, 3, 4), _PANELS.items(), strict=True)
     for name in names.split()
 }
 _COMMANDS = {
@@ -104,6 +109,14 @@ class Command:
     defaults: dict[str, Any]
     saves: bool
 
+    @property
+    def flags(self) -> dict[str, str]:
+        """The options as they are typed, by their names in the library."""
+        return {
+            key: _flags(key, OPTIONS[entry or key])[0]
+            for key, _, entry in (option.partition(":") for option in self.options)
+        }
+
 
 COMMANDS: dict[str, Command] = {}
 
@@ -124,7 +137,7 @@ def command(
         name = function.__name__
         made = Command(function, words, tuple(" ".join(options).split()), defaults, saves)
         COMMANDS[name] = made
-        keys = [option.partition(":")[0] for option in made.options]
+        keys = list(made.flags)
 
         def execute(*files: str, **given: Any) -> int:  # noqa: ANN401
             return _execute(name, list(files), Options(**dict.fromkeys(keys) | given))
@@ -139,12 +152,13 @@ def command(
             [files, *(_parameter(option, defaults) for option in made.options)]
         )
         about, _, examples = str(inspect.getdoc(function)).partition("Examples:\n")
+        about = re.sub(r"(?<!\n)\n(?!\n)", " ", about.strip())
         lines = "\n".join(line.strip() for line in examples.splitlines())
         app.command(
             execute,
             name=name,
-            help=about.strip(),
-            help_epilogue=f"Examples ({HELP_ALL}: also columns, candidates and output)\n\n{lines}",
+            help=about,
+            help_epilogue=f"Examples ({HELP_ALL} has all options)\n\n{lines}",
             sort_key=len(COMMANDS),
             usage=f"foreclick {name} [options] {words}".rstrip(),
             group=_COMMANDS[group],
@@ -161,7 +175,7 @@ def _parameter(option: str, defaults: dict[str, Any]) -> inspect.Parameter:
     key, _, entry = option.partition(":")
     row = OPTIONS[entry or key]
     rule, default = row.rule, defaults.get(key, row.default)
-    flags = row.flags.split() or [f"--{key.replace('_', '-')}"]
+    flags = _flags(key, row)
     text = ",".join(default) if isinstance(default, tuple) else f"{default}"
     shared: dict[str, Any] = {
         "name": flags,
@@ -188,14 +202,20 @@ def _parameter(option: str, defaults: dict[str, Any]) -> inspect.Parameter:
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
 
 
+def _flags(key: str, row: Option) -> list[str]:
+    """What an option is called on the command line, the long name first."""
+    return row.flags.split() or [f"--{key.replace('_', '-')}"]
+
+
 class _Help(DefaultFormatter):
-    """Help with shared options only where all are wanted."""
+    """Help with the first of shared options, or with all where all are wanted."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
         """Print a group of options."""
-        if str(panel.title) in _PANELS and HELP_ALL not in typed:
-            return
         entries = [entry for entry in panel.entries if "--help" not in entry.positive_names]
+        if str(panel.title) in _PANELS and HELP_ALL not in typed:
+            entries = [entry for entry in entries if _FIRST & set(entry.positive_names)]
+            panel = panel.copy(description=None)
         if entries:
             super().__call__(console, options, panel.copy(entries=entries))
 
@@ -203,6 +223,15 @@ class _Help(DefaultFormatter):
 def given(options: Options, names: str) -> dict[str, Any]:
     """Those of some options that were given, by their keywords in the library."""
     return {n: value for n in names.split() if (value := getattr(options, n, None)) is not None}
+
+
+def worded(text: str, called: Command) -> str:
+    """What the library says, with the options of a command in place of parameters.
+
+    What a command has no option for, `foreclick tally` may have: it reads what is unusual.
+    """
+    reading = {key: f"foreclick tally {flag}" for key, flag in COMMANDS["tally"].flags.items()}
+    return in_options(text, reading | called.flags, COMMANDS)
 
 
 # --- running a command ----------------------------------------------------------------------------
@@ -228,7 +257,7 @@ def _execute(name: str, files: list[str], options: Options) -> int:
             text, _, statement = str(error).partition(STATEMENT)
             if statement:  # which was sent to an engine
                 text = str(error) if options.debug else f"{text}\n(--debug shows the statement.)"
-        print_error(text)
+        print_error(worded(text, COMMANDS[name]))
         return BAD_INPUT if expected or isinstance(error, MemoryError) else OWN_ERROR
     if name != "gate":
         return DONE
@@ -277,8 +306,8 @@ def _run(called: Command, files: list[str], options: Options) -> Result:
         else:  # another package's, which goes its usual way
             warnings.showwarning(each.message, each.category, each.filename, each.lineno)
     if not options.quiet:
-        print_warnings(messages, result, form)
-    show(result, form)
+        print_warnings(messages, result, form, partial(worded, called=called))
+    show(result, form, partial(worded, called=called))
     if failed is not None:  # the answer is not lost with its file
         raise failed
     return result

@@ -153,7 +153,7 @@ def replay(files: list[str], options: Options) -> Result:
     The log has the lists and clicks of all arms. A tally was made with --segments variant.
 
     Examples:
-      foreclick replay tests.parquet --context query --period day --unit user --variant arm
+      foreclick replay tests.parquet --context query --period day --variant arm
       foreclick replay tally.parquet --experiment test --control old -o replay.png
     """
     from foreclick.tallies import is_tally
@@ -161,7 +161,10 @@ def replay(files: list[str], options: Options) -> Result:
     if not all(is_tally(file) for file in files):
         arms = [options.variant or "variant", *filter(None, [options.experiment])]
         options.segments = list(dict.fromkeys([*(options.segments or ()), *arms]))
-    log = _log(options, files)
+    try:
+        log = _log(options, files)
+    except SourceError as error:  # the arms' column was read as a segment
+        raise SourceError(str(error).replace("segments=", "variant=")) from error
     return fc.replay(log, **given(options, "variant experiment control metrics confidence"))
 
 
@@ -215,7 +218,7 @@ def tally(files: list[str], options: Options) -> Result:
     """Compress logs to one small file; add up tallies; read a tracker's events or a public log.
 
     Examples:
-      foreclick tally log.parquet --context query --period day --unit user -o tally.parquet
+      foreclick tally log.parquet --context query --period day -o tally.parquet
       foreclick tally monday.parquet tuesday.parquet -o both.parquet
       foreclick tally queries.parquet events.parquet --tracker ubi -o tally.parquet
     """

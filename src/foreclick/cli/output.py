@@ -7,10 +7,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
 from foreclick.progress import Progress
@@ -26,10 +26,14 @@ _VERDICTS = {"green": "better", "red": "worse", "yellow": "cannot tell"}
 """Verdicts in the lines of an answer, by their colour."""
 
 
-def show(result: Result, form: str) -> None:
+Worded: TypeAlias = Callable[[str], str]
+"""What the library says, with options in place of its parameters."""
+
+
+def show(result: Result, form: str, worded: Worded) -> None:
     """Print a result as an answer or in another form, in colours where a terminal shows them."""
     forms = {"json": lambda r: r.to_json(), "csv": lambda r: r.to_csv(), "github": github}
-    forms |= {"junit": junit, "table": lambda r: str(r.table), "answer": str}
+    forms |= {"junit": junit, "table": lambda r: str(r.table), "answer": lambda r: worded(str(r))}
     text = forms[form](result)
     if sys.stdout.isatty():
         if form in ("answer", "table"):
@@ -64,12 +68,12 @@ def print_error(message: str) -> None:
     _print_line("foreclick: " + printable(message.rstrip("\n"), lines=True), "bold red")
 
 
-def print_warnings(messages: list[str], result: Result, form: str) -> None:
+def print_warnings(messages: list[str], result: Result, form: str, worded: Worded) -> None:
     """Print each warning once, unless the answer has it among its notes."""
     noted = {note.casefold() for note in result.notes} if form in ("answer", "table") else set()
     for message in dict.fromkeys(messages):
         if message.casefold() not in noted:
-            _print_line(f"warning: {printable(message)}", "bold yellow")
+            _print_line(f"warning: {printable(worded(message))}", "bold yellow")
 
 
 def _print_line(message: str, style: str) -> None:

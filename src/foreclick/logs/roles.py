@@ -326,6 +326,7 @@ CALLED = {
     ITEM: ("item", "doc", "document", "doc_id", "product", "item_id"),
     "position": ("position", "rank", "pos", "slot"),
     "list_id": ("list_id", "request", "request_id", "impression_id", "session"),
+    "variant": ("arm", "group", "bucket", "treatment", "experiment"),
 }
 """What the columns of these roles are often called."""
 
@@ -380,7 +381,8 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
         called = ITEM if role == "items" and roles.long else role
         if role == "long":
             called = "position" if column == roles.long[-1] else "list_id"
-        usual = [name for name in free if name.lower() in CALLED.get(called, ())]
+        often = (*CALLED.get(called, ()), *CALLED.get(column, ()))
+        usual = [name for name in free if name.lower() in often]
         name = nearest(column, free) or next(iter(usual), None)
         if name and role == "long":
             meant[meant.index(column)] = name
