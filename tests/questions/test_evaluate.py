@@ -80,7 +80,9 @@ class TestContexts:
     @pytest.mark.filterwarnings(IBIS)
     def test_those_that_hardly_repeat_are_warned_of_with_what_to_do(self):
         with pytest.warns(ForeclickWarning, match="hardly repeat") as caught:
-            found = fc.evaluate(log_of(self.RARE), self.SAME_LISTS, metrics="clicks@2")
+            found = fc.evaluate(
+                log_of(self.RARE), self.SAME_LISTS, metrics="clicks@2", estimators="ip"
+            )
         (warning,) = [w for w in caught if w.category is ForeclickWarning]
         assert warning.filename == __file__
         message = str(warning.message)
@@ -88,6 +90,10 @@ class TestContexts:
         for advice in ("coarser context", "context=None", "propensity=", "logging="):
             assert advice in message
         assert any("hardly repeat" in note for note in found.notes), "also where it is printed"
+
+    def test_nothing_is_warned_of_where_the_ladder_answers(self):
+        found = fc.evaluate(log_of(self.RARE), self.SAME_LISTS, metrics="clicks@2")
+        assert "hardly repeat" not in str(found)
 
     def test_propensities_stay_with_their_records_where_others_are_dropped(self):
         chances = [0.5] * 6 + [0.25] * 6

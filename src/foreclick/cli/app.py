@@ -18,7 +18,7 @@ from cyclopts import App, Group, Parameter
 from cyclopts.help import DefaultFormatter
 
 from foreclick import __version__
-from foreclick.cli.output import debugging, print_error, print_warnings, show, show_errors
+from foreclick.cli.output import debugging, print_error, print_warnings, show, show_more
 from foreclick.cli.wording import in_options
 from foreclick.errors import STATEMENT, ForeclickError, ForeclickWarning, SourceError
 from foreclick.options import OPTIONS, Option
@@ -292,7 +292,7 @@ def _run(called: Command, files: list[str], options: Options) -> Result:
             stack.enter_context(working(stack.enter_context(debugging(progress))))
         result = called.run(files, options)
         if options.debug:
-            show_errors(result)
+            show_more(result)
         if path is not None:
             report_step(f"Writing {path}")
             try:

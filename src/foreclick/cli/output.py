@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from foreclick.progress import Progress
 from foreclick.results import format_value
+from foreclick.results.text import MOST_NOTES
 from foreclick.secrets import printable, visible
 
 if TYPE_CHECKING:
@@ -128,8 +129,10 @@ def debugging(progress: Progress) -> Iterator[Progress]:
         sys.stderr.write(f"{time.perf_counter() - began:9.3f} s  in all\n")
 
 
-def show_errors(result: Result) -> None:
-    """Print what the intervals of an answer consist of, if it knows; of parts, of each one."""
+def show_more(result: Result) -> None:
+    """Print all notes of an answer, and what its intervals consist of, if it knows."""
+    if len(result.notes) > MOST_NOTES:
+        _indented("\n".join(f"• {note}" for note in result.notes))
     from foreclick.questions.answers import Evaluation
 
     if isinstance(result, Evaluation):

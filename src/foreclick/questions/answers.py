@@ -68,6 +68,8 @@ class Evaluation(Result):
         answering: the estimator whose rows are the answer.
         against: what the candidate is compared with: "production" or "the baseline".
         compared: a sentence on how far down lists are compared, if the candidate's end early.
+        rests: a sentence on what tells the answer's click rates, if the estimator knows.
+        assumed: a sentence on what the answer assumes of the candidate.
         by: the segments that it is split by.
         whole: where it is split, the rows of the whole log, which the parts add up to.
         sources: the rows of `errors`.
@@ -78,6 +80,8 @@ class Evaluation(Result):
     answering: str = ""
     against: str = "production"
     compared: str = ""
+    rests: str = ""
+    assumed: str = ""
     by: tuple[str, ...] = ()
     whole: tuple[Mapping[str, Value], ...] = ()
     sources: tuple[Mapping[str, Value], ...] = ()
@@ -113,11 +117,13 @@ class Evaluation(Result):
             sentences.append(
                 seen_words(answering, {row["metric"]: row["covered"] for row in answers})
             )
+        sentences += [self.rests] if self.rests else []
         if confidence:
             sentences += agreement(self._beside(answers, estimators), by)
         elif estimators:  # no interval says how far apart is far
             names = [f"{n} ({lifts(r)})" if lifts(r) else n for n, r in estimators.items()]
             sentences.append(f"Other click models: {', '.join(names)}.")
+        sentences += [self.assumed] if self.assumed else []
         rests = number_of(float((whole or answers)[0]["records"] or 0), "record")
         rests += "" if confidence is None else f", {100 * confidence:g}% confidence"
         title = f"Candidate against {self.against}, by {answering} ({rests})"
@@ -243,7 +249,7 @@ def policy_notes(policy: Policy, depth: int, metrics: Iterable[AnyMetric]) -> li
     return notes
 
 
-def training_note(policies: Iterable[Policy], who: str = "the candidate was not") -> list[str]:
+def training_assumed(policies: Iterable[Policy], who: str = "the candidate was not") -> str:
     """What is assumed of the training of candidates, where nothing is said and nothing was found.
 
     Only of rankings given as lists or scores: the log itself and marginals were not trained.
@@ -253,27 +259,26 @@ def training_note(policies: Iterable[Policy], who: str = "the candidate was not"
         who: was not trained, in words.
     """
     if not any(isinstance(each, Lists) and not each.optimized for each in policies):
-        return []
-    return [f"Assumes that {who} trained on these clicks; else evaluate(trained_until=…)."]
+        return ""
+    return f"Assumes that {who} trained on these clicks; else evaluate(trained_until=…)."
 
 
-def repetition_note(weighing: Iterable[str], contexts: int, median: float) -> list[str]:
-    """A warning where frequencies are used of contexts that hardly repeat.
+def repetition_note(answering: str, contexts: int, median: float) -> list[str]:
+    """A warning where the answer uses frequencies of contexts that hardly repeat.
 
     Args:
-        weighing: the estimators that weigh by frequencies.
+        answering: the estimator that weighs by frequencies.
         contexts: how many the log has.
         median: the records of the median one.
     """
     if median >= FEW_RECORDS:
         return []
-    names = list(dict.fromkeys(weighing))
     message = (
         f"the contexts hardly repeat: the median of {number_of(contexts, 'context')} has "
         f"{median:g} {plural(median, 'record')}, fewer than {FEW_RECORDS}. The log then says "
         "little about what else could have been shown, and "
-        f"{', '.join(names)} {'weighs' if len(names) == 1 else 'weigh'} by its frequencies. Use a "
-        "coarser context (a query class, or context=None), read the log with propensity=, or give "
+        f"{answering} weighs by its frequencies. Use a coarser "
+        "context (a query class, or context=None), read the log with propensity=, or give "
         "the logging policy with logging=."
     )
     warnings.warn(message, ForeclickWarning, stacklevel=6)
@@ -326,11 +331,9 @@ def verdict_notes(
     return notes
 
 
-def coverage_notes(
-    rows: Sequence[Row], estimates: Sequence[Estimate], answering: str, ignored: int
-) -> list[str]:
-    """In plain words: what the answer rests on, and what the log cannot see of the candidate."""
-    notes, totals = [], dict[str, float]()
+def rests_on(estimates: Sequence[Estimate], answering: str) -> str:
+    """What tells the click rates of the answer, by their share of it; empty if nothing says so."""
+    totals: dict[str, float] = {}
     for one in estimates:
         for rung, share in (one.parts[0].rungs or {}).items() if one.estimator == answering else ():
             words = _RESTS_ON.get(rung, "on clicks on these items")
@@ -339,9 +342,17 @@ def coverage_notes(
     shares = [
         f"{s / whole:.0%} {how}" for how, s in totals.items() if s >= _WORTH_SAYING * whole > 0
     ]
-    if shares:
-        first = shares[0].replace("% ", "% of the answer rests ", 1)
-        notes.append(f"{', '.join([first, *shares[1:]])}.")
+    if not shares:
+        return ""
+    first = shares[0].replace("% ", "% of the answer rests ", 1)
+    return f"{', '.join([first, *shares[1:]])}."
+
+
+def coverage_notes(
+    rows: Sequence[Row], estimates: Sequence[Estimate], answering: str, ignored: int
+) -> list[str]:
+    """What the log cannot see of the candidate."""
+    notes = []
     answers = [row for row in rows if row["estimator"] == answering]
     covered = [row["covered"] for row in answers if row["value"] is not None]
     if len(covered) < len(answers):
@@ -350,7 +361,8 @@ def coverage_notes(
             f"No answer by {answering}{where}: nothing of what the candidate would show was ever "
             "shown. Check that contexts and items are spelt as in the log."
         )
-    if not totals and (seen := min(covered, default=1.0)) < _THIN:
+    by_rungs = any(one.parts[0].rungs for one in estimates if one.estimator == answering)
+    if not by_rungs and (seen := min(covered, default=1.0)) < _THIN:
         notes.append(f"{answering} counts the {1 - seen:.0%} that it never saw as no clicks.")
     lost = {one.estimator: one.unlogged for one in estimates if one.unlogged}
     if lost:

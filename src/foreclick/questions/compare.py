@@ -22,7 +22,7 @@ from foreclick.policies import Policy, PolicyLike, as_policy
 from foreclick.progress import planned
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
-from foreclick.questions.answers import lift_words, training_note
+from foreclick.questions.answers import lift_words, training_assumed
 from foreclick.questions.depth import compared_down
 from foreclick.questions.evaluate import LOGGING, fit_notes, largest_slots, make_question
 from foreclick.questions.plan import answer_stages
@@ -56,10 +56,12 @@ class Comparison(Result):
     Attributes:
         confidence: of the intervals.
         compared: a sentence on how far down lists are compared, if some candidate's end early.
+        assumed: a sentence on what the answer assumes of the candidates.
     """
 
     confidence: float = 0.95
     compared: str = ""
+    assumed: str = ""
     _hidden = "estimator metric change se low high all_low all_high"
 
     @property
@@ -93,6 +95,7 @@ class Comparison(Result):
             sentences.append(f"{best} {' and '.join(parts)}.")
         if sense := sense_of(str(ranked[0]["estimator"])):
             sentences.append(f"Seen means: {sense}.")
+        sentences += [self.assumed] if self.assumed else []
         title = f"Candidates against production: {self.title}"
         return Headline(title, tuple(lines), tuple(sentences))
 
@@ -168,6 +171,8 @@ def compare(
         )
         announce_effort(tally, question.estimators, len(policies))
         estimates = estimate(tally, question)
+    first = 1 if tally.shape.drawn else 0  # how it was drawn
+    facts, notes = notes[first:], notes[:first]
     notes += doubts + fit_notes(tally, question, estimates) + assumed
     each = [estimates.of_candidate(c) for c in range(len(policies))]
     by_estimator = [dict(zip(candidates, ones, strict=True)) for ones in zip(*each, strict=True)]
@@ -189,7 +194,7 @@ def compare(
     untold = [
         policy for name, policy in zip(candidates, policies, strict=True) if name not in trained
     ]
-    notes += training_note(untold, "no other candidate was" if trained else "no candidate was")
+    who = "no other candidate was" if trained else "no candidate was"
     name, hidden = question.estimators[0].name, {"because"}
     rows = [
         {"estimator": name, "metric": metric.name}
@@ -197,7 +202,16 @@ def compare(
         for row in rows
     ]
     title = f"{metric.name} by {name} ({100 * confidence:g}% confidence for all pairs)"
-    return Comparison(tuple(rows), tuple(rows[0]), tuple(notes), title, confidence, depth_words)
+    notes += facts
+    return Comparison(
+        tuple(rows),
+        tuple(rows[0]),
+        tuple(notes),
+        title,
+        confidence,
+        depth_words,
+        training_assumed(untold, who),
+    )
 
 
 def _check(

@@ -43,7 +43,8 @@ from foreclick.questions.answers import (
     coverage_notes,
     policy_notes,
     repetition_note,
-    training_note,
+    rests_on,
+    training_assumed,
     verdict_notes,
 )
 from foreclick.questions.backtest import Backtest
@@ -186,7 +187,8 @@ class Inquiry:
         compared: a sentence on how far down lists are compared, if some end early.
         min_effect: the smallest change worth having, as a share of production.
         guardrails: metrics that must not fall, each with the share that it may lose.
-        notes: what the reader should know of the log and of the policies.
+        notes: what the reader should know first.
+        facts: how the log was read.
         assumed: what estimators take as given.
         trained: whether it is said until when the candidate was trained.
     """
@@ -200,6 +202,7 @@ class Inquiry:
     min_effect: float
     guardrails: Mapping[AnyMetric, float]
     notes: tuple[str, ...]
+    facts: tuple[str, ...]
     assumed: tuple[str, ...]
     trained: bool
 
@@ -207,7 +210,7 @@ class Inquiry:
         """What is said of the estimates of this question, or of one that asks for more."""
         pairs, rows, evidence, verdicts = self._part(estimates, whole=False)
         ones = [pair.estimate for pair in pairs]
-        by, answering, notes = self.question.by, self.answering, [*self.notes]
+        by, answering, notes = self.question.by, self.answering, list[str]()
         sources: list[dict[str, Any]] = []
         if self.question.clusters:
             for pair, row in zip(pairs, rows, strict=True):
@@ -222,17 +225,19 @@ class Inquiry:
         notes += [*self.assumed, *fit_notes(self.tally, self.question, estimates)]
         notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
         found = any(each.leakage_z for each in evidence)
-        if self.question.clusters and not self.trained and not found:
-            notes += training_note(self.question.candidates[:1])
+        silent = not self.question.clusters or self.trained or found
+        assumed = "" if silent else training_assumed(self.question.candidates[:1])
         return Evaluation(
             tuple(rows),
             tuple(rows[0]),
-            tuple(notes),
+            (*self.notes, *notes, *self.facts),
             evidence=tuple(evidence),
             verdicts=tuple(verdicts),
             answering=answering,
             against=self.against,
             compared=self.compared,
+            rests=rests_on(ones, answering),
+            assumed=assumed,
             by=by,
             whole=tuple(self._part(estimates, whole=True)[1]) if by else (),
             sources=tuple(sources),
@@ -308,7 +313,8 @@ def inquire(
     """The question that `evaluate` is asked by these options, and notes on what it rests on."""
     protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
-    notes, earlier = [*notes], None
+    first = 1 if tally.shape.drawn else 0  # how it was drawn
+    facts, notes, earlier = notes[first:], [*notes[:first]], None
     before = isinstance(trained_until, str) and trained_until == BEFORE
     if trained_until is not None and not before:
         earlier, tally = tally.split(trained_until)
@@ -332,25 +338,27 @@ def inquire(
     names = [e.name for e in question.estimators]
     usual = [metric.name for metric in all_metrics] == list(USUAL_METRICS) or bool(depth_words)
     notes += policy_notes(policies[0], tally.shape.depth, [] if usual else all_metrics) + doubts
-    weighing = [
-        e.name
-        for number, e in enumerate(question.estimators)
-        if question.logging_of(number) is None
+    answering = names[0] if _is_default(estimators) else answering_of(names)
+    weighs = any(
+        e.name == answering
+        and question.logging_of(number) is None
         and e.model.sees_items
         and not isinstance(e, Ladder)  # which knows what to do with few
-    ]
-    if weighing:
-        notes += repetition_note(weighing, *size_of(tally)[:2])
+        for number, e in enumerate(question.estimators)
+    )
+    if weighs:
+        notes += repetition_note(answering, *size_of(tally)[:2])
     return Inquiry(
         tally,
         replace(question, earlier=earlier, trained_before=before),
         level,
-        names[0] if _is_default(estimators) else answering_of(names),
+        answering,
         "production" if baseline is None else "the baseline",
         depth_words,
         min_effect,
         protected,
         tuple(notes),
+        tuple(facts),
         tuple(assumed),
         trained_until is not None,
     )
@@ -452,7 +460,7 @@ def _stages(
 
 
 def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[str]:
-    """That production learns from its clicks, and that the rates of items change with time."""
+    """What the click rates of the fit are not: of new stock, of the end of the log, of rewards."""
     asked = {metric.reward for metric in question.parts}
     rewards = [group[0].metric.reward for group in estimates.question.groups if group[0].ladder]
     pairs = zip(estimates.fits, rewards, strict=True)
@@ -465,9 +473,6 @@ def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[st
         if fit.reward != CLICKS and first_of(fit.reward) is None
     ]
     for fit in fits[:1] if question.clusters else ():
-        if fit.feedback:
-            z = f"z = {fit.feedback:.0f}"
-            notes.append(f"Production reacts to the log's clicks ({z}); the answer allows for it.")
         if unreachable := max(fit.unreachable, default=0.0):
             notes.append(
                 f"Production seems unable to show about {unreachable:.0%} of what the candidate "

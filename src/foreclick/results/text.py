@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from foreclick.results.formats import KINDS, Kind, format_value
 from foreclick.secrets import printable
+from foreclick.words import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +25,8 @@ _TABLE_WIDTH = 120  # a table that would be wider is set tighter
 _MARGIN = "  "
 _GAP = "   "
 _NUMBER = re.compile(r"[-+]?[0-9]")
-MORE = "The whole table: .table in Python, --format table on the command line."
+MOST_NOTES = 3
+"""So many notes are printed under an answer; more are read by nobody."""
 
 
 def in_text(result: Result) -> str:
@@ -36,8 +38,8 @@ def in_text(result: Result) -> str:
         _filled(headline.title),
         grid(headline.lines),
         "\n".join(_filled(sentence) for sentence in headline.sentences),
-        _noted(result.notes, WIDTH),
-        MORE,
+        _noted(result.notes[:MOST_NOTES], WIDTH),
+        more_notes(len(result.notes) - MOST_NOTES),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -88,6 +90,12 @@ def side_of(result: Result, column: str) -> Side:
     values = [value for value in result[column] if value is not None]
     numbers = bool(values) and all(isinstance(value, int | float) for value in values)
     return "right" if numbers else "left"
+
+
+def more_notes(count: int) -> str:
+    """Where the notes are that an answer does not show."""
+    more = f"{number_of(count, 'more note')}: .notes in Python, --debug on the command line."
+    return more * (count > 0)
 
 
 def _filled(sentence: str) -> str:
