@@ -64,7 +64,7 @@ def write_shop(folder: Path, records: int) -> None:
         for name in names:
             table = _numbered(drawn.candidates[name], part, parts)
             if name not in writers:
-                writers[name] = pq.ParquetWriter(folder / f"{name}.candidate", table.schema)
+                writers[name] = pq.ParquetWriter(folder / f"{name}.candidate.parquet", table.schema)
             writers[name].write_table(table)
     for writer in writers.values():
         writer.close()
@@ -90,7 +90,7 @@ def write_repeating(folder: Path, records: int) -> None:
         duckdb.execute(
             f"COPY (SELECT query, [{items}] AS items FROM (SELECT query, arg_max(items, day) AS "
             f"items FROM '{folder}/log-*.parquet' GROUP BY query)) "
-            f"TO '{folder}/{name}.candidate' (FORMAT parquet)"
+            f"TO '{folder}/{name}.candidate.parquet' (FORMAT parquet)"
         )
 
 
@@ -196,7 +196,7 @@ def compare(watch: Watch, folder: Path, _memory: str) -> None:
     """Twenty candidates, each with two other items exchanged."""
     import foreclick as fc
 
-    table = pq.read_table(folder / "better.candidate")
+    table = pq.read_table(folder / "better.candidate.parquet")
     lists = np.stack(table["items"].to_numpy())
     pairs = [(i, j) for j in range(1, len(POSITIONS)) for i in range(j)][:COMPARED]
     named = {}
@@ -234,10 +234,8 @@ def optimize(watch: Watch, folder: Path, _memory: str) -> None:
         fc.optimize(fc.read_tally(folder / "tally"))
 
 
-def _candidate(folder: Path, name: str) -> Any:
-    import foreclick as fc
-
-    return fc.Ranking(pq.read_table(folder / f"{name}.candidate"), context="query")
+def _candidate(folder: Path, name: str) -> str:
+    return str(folder / f"{name}.candidate.parquet")
 
 
 PROCESSES: dict[str, Callable[[Watch, Path, str], None]] = {

@@ -7,7 +7,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import open_source
-from foreclick.errors import PolicyError
+from foreclick.errors import InvalidLogError, PolicyError
 from foreclick.policies import as_policy
 from foreclick.policies.columns import policy_of
 
@@ -125,3 +125,19 @@ def test_a_log_by_result_names_the_items_of_candidates():
     log = fc.read_log(rows, context="query", long=("list", "rank"), items="sku")
     table = {"query": ["q"] * 2, "sku": [1, 2], "price": [3.0, 4.0], "score": [0.1, 0.2]}
     assert lists_of(as_policy(table, fc.tally(log).names)) == [("q", [2, 1])]
+
+
+@pytest.mark.parametrize("kind", ["integers", "text"])
+def test_only_lists_of_contexts_that_are_asked_for_are_read(kind):
+    numbers = list(range(100))
+    written = numbers if kind == "integers" else list(map(str, numbers))
+    table = open_source(pa.table({"query": written, "items": [[n, n + 1] for n in numbers]}))
+    asked = open_source(pa.table({"context": [7, 9, 500]}))
+    policy = as_policy(table, NAMES, contexts=asked)
+    assert lists_of(policy) == [(written[7], [7, 8]), (written[9], [9, 10])]
+
+
+def test_a_list_without_a_context_is_noticed_among_those_asked_for():
+    table = open_source(pa.table({"query": ["q", None], "items": [[1], [2]]}))
+    with pytest.raises(InvalidLogError, match="context"):
+        as_policy(table, NAMES, contexts=open_source(pa.table({"context": ["q"]})))

@@ -62,6 +62,15 @@ def _small_contexts(monkeypatch):
     monkeypatch.setattr(drawing, "KEPT_OF_CONTEXT", 50)
 
 
+def test_of_a_table_only_lists_of_drawn_contexts_are_read():
+    table = log_of()
+    log, names = read(table), sorted(set(table["query"].to_pylist()))
+    lists = {"query": names, "items": [[3, 1, 2]] * len(names)}
+    by_table = fc.evaluate(log, lists, metrics=METRIC)
+    assert by_table.rows == fc.evaluate(log, candidate(table), metrics=METRIC).rows
+    assert not any("only the candidate" in note for note in by_table.notes)
+
+
 def test_the_lift_and_its_error_by_the_drawing_are_the_formulas():
     """V_w / F_w − 1, and √Σ (1 − π) w² (V_x − R F_x)² / F, context by context."""
     table = log_of()

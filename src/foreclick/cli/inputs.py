@@ -94,11 +94,14 @@ def _candidate(path: str, options: Options, log: Sequence[str]) -> fc.Policy:
         raise SourceError(f"--column {unknown[0]}=…: name the column of {', '.join(ROLES)}.")
     named |= given(options, "score")
     tallies = [each for each in log if is_tally(each)]
-    names = dict(fc.read_tally(tallies[0]).names) if tallies else {}
+    counted = fc.read_tally(tallies[0]) if tallies else None
+    names = dict(counted.names) if counted is not None else {}
     names |= {role: c or None for role, c in given(options, "context items").items()}
     if "items" in names and given(options, "long"):
         names["item"] = names.pop("items")
-    return policy_of(open_source(path), names, named, options.k, remedy=_in_words)
+    contexts = counted.drawn_contexts if counted is not None and len(log) == 1 else None
+    table = open_source(path)
+    return policy_of(table, names, named, options.k, contexts=contexts, remedy=_in_words)
 
 
 def _in_words(roles: Roles) -> str:

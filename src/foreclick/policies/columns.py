@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from foreclick.engines import Table, open_source
@@ -29,13 +30,19 @@ Roles: TypeAlias = dict[str, Any]
 """Columns by what they hold; the context's is None where there is one context for all."""
 
 
-def as_policy(candidate: PolicyLike, names: Names | None = None, name: str = "candidate") -> Policy:
+def as_policy(
+    candidate: PolicyLike,
+    names: Names | None = None,
+    name: str = "candidate",
+    contexts: Table | None = None,
+) -> Policy:
     """A policy as it is; a log as what it observed; a table as what its columns say.
 
     Args:
         candidate: what a user calls a policy.
         names: what the columns of the log are called; a table may call its own so.
         name: what it is called in messages.
+        contexts: those that are asked for, see `policy_of`.
     """
     if isinstance(candidate, Log | Tally):
         return Observed(candidate)
@@ -45,7 +52,7 @@ def as_policy(candidate: PolicyLike, names: Names | None = None, name: str = "ca
             return candidate.named(names)
         if is_run(candidate) or is_listed(candidate, names.get(CONTEXT)):
             return Ranking(candidate)
-        return policy_of(open_source(candidate), names, remedy=_in_python)
+        return policy_of(open_source(candidate), names, contexts=contexts, remedy=_in_python)
     except (SourceError, PolicyError, InvalidLogError) as error:
         raise type(error)(f"{name}: {error}") from error
 
@@ -63,6 +70,7 @@ def policy_of(
     named: Mapping[str, Any] | None = None,
     k: int | None = None,
     *,
+    contexts: Table | None = None,
     remedy: Callable[[Roles], str],
 ) -> Lists | Marginals:
     """The policy that a table is, by its columns.
@@ -72,6 +80,8 @@ def policy_of(
         names: what the log calls its columns.
         named: columns that the user named, by what they hold.
         k: how many items a list of scored items shows.
+        contexts: rows with a column `context`; only lists of these contexts are read. By default
+            all are.
         remedy: how the user names columns: from roles, some of them guesses, to a sentence.
     """
     roles = _roles(table, names, dict(named or {}))
@@ -82,6 +92,8 @@ def policy_of(
     if not set(needed) <= roles.keys():
         raise PolicyError(_unclear(table, roles, needed, remedy))
     context = roles[CONTEXT]
+    if contexts is not None and context is not None and contexts.engine is table.engine:
+        table = _within(table, context, contexts)
     if not _by_item(roles):
         if k is not None:
             raise PolicyError("k is for scored items, and the table has lists.")
@@ -94,6 +106,16 @@ def policy_of(
     if PROBABILITY in roles:
         return Marginals(table, context, item, roles[POSITION], roles[PROBABILITY])
     return Ranking(Scores(table, item, roles[POSITION], k, rising=True), context)
+
+
+def _within(table: Table, context: str, contexts: Table) -> Table:
+    """The rows of these contexts, and those without any, which is an error."""
+    say = table.engine.say
+    own, others = say.column(context), say.column(CONTEXT, "o")
+    if kind_of(table.kinds.field(context).type) != kind_of(contexts.kinds.field(CONTEXT).type):
+        own, others = say.cast(own, "text"), say.cast(others, "text")
+    asked = f"{own} IN (SELECT {others} FROM {contexts.rows} AS o) OR {own} IS NULL"
+    return replace(table.where(asked), held=(table, contexts))
 
 
 def _roles(table: Table, names: Names, roles: Roles) -> Roles:

@@ -108,8 +108,10 @@ class ListPolicy(Policy):
 
     @cached_property
     def _arrow(self) -> PolicyTable:
-        stored, shape = self._rows.stored, self._rows.shape
-        return PolicyTable(stored.added([CONTEXT, *shape.items], N).to_pyarrow(), self._what)
+        stored, keys = self._rows.stored, [CONTEXT, *self._rows.shape.items]
+        if set(stored.columns) > {*keys, N}:  # of a log, with its clicks
+            stored = stored.added(keys, N)
+        return PolicyTable(stored.to_pyarrow(), self._what)
 
     @property
     def longest(self) -> float:

@@ -160,7 +160,8 @@ def compare(
                 f"{', '.join(map(str, values))}. Compare by each in turn."
             )
     policies = [
-        as_policy(policy, tally.names, f"candidate {name!r}") for name, policy in candidates.items()
+        as_policy(policy, tally.names, f"candidate {name!r}", tally.drawn_contexts)
+        for name, policy in candidates.items()
     ]
     named = {repr(name): policy for name, policy in zip(candidates, policies, strict=True)}
     (metric,), depth_words = compared_down(tally, named, [metric], USUAL_METRICS[:1])

@@ -223,7 +223,8 @@ class Inquiry:
         if isinstance(self.level.past, Backtest):
             notes += _newness_note(rows, evidence, answering)
         notes += [*self.assumed, *fit_notes(self.tally, self.question, estimates)]
-        notes += coverage_notes(rows, ones, answering, estimates.ignored_contexts(0))
+        ignored = 0 if self.tally.shape.drawn else estimates.ignored_contexts(0)
+        notes += coverage_notes(rows, ones, answering, ignored)
         found = any(each.leakage_z for each in evidence)
         silent = not self.question.clusters or self.trained or found
         assumed = "" if silent else training_assumed(self.question.candidates[:1])
@@ -324,9 +325,9 @@ def inquire(
     if PERIOD in segments and "period" in clusters:  # of one period, others say how much it varies
         clusters = tuple(kind for kind in clusters if kind != "period")
         clusters = clusters or (() if tally.decayed else ("record",))
-    policies = [as_policy(candidate, tally.names)]
+    policies = [as_policy(candidate, tally.names, contexts=tally.drawn_contexts)]
     if baseline is not None:
-        policies.append(as_policy(baseline, tally.names, "baseline"))
+        policies.append(as_policy(baseline, tally.names, "baseline", tally.drawn_contexts))
     compared = dict(zip(("the candidate", "the baseline"), policies, strict=False))
     wanted, depth_words = compared_down(
         tally, compared, parse_any(metrics), USUAL_METRICS, list(protected)

@@ -160,9 +160,14 @@ def report(
         >>> r.save("report.html")  # doctest: +SKIP
     """
     tally, heard = local_tally(log)
-    asked, policies = parse_any(metrics), {"the candidate": as_policy(candidate, tally.names)}
+    asked, policies = (
+        parse_any(metrics),
+        {"the candidate": as_policy(candidate, tally.names, contexts=tally.drawn_contexts)},
+    )
     if baseline is not None:
-        policies["the baseline"] = as_policy(baseline, tally.names, "baseline")
+        policies["the baseline"] = as_policy(
+            baseline, tally.names, "baseline", tally.drawn_contexts
+        )
     policy = policies["the candidate"]
     wanted, _ = compared_down(tally, policies, asked, USUAL_METRICS)
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence)

@@ -115,7 +115,7 @@ def support(
     """
     tally, notes = local_tally(log)
     segments = (by,) if isinstance(by, str) else tuple(by or ())
-    policy = as_policy(candidate, tally.names)
+    policy = as_policy(candidate, tally.names, contexts=tally.drawn_contexts)
     models, counted = parse_estimators(estimators), parse_metrics(metrics)
     depths = len({metric.depth for metric in counted})
     with planned(answer_stages(tally, [e.name for e in models], depths, support=True)):

@@ -113,6 +113,11 @@ class Tally:
         found = self.stored.aggregate(earned) if earned else {}
         return frozenset(name for name, rows in found.items() if not rows)
 
+    @property
+    def drawn_contexts(self) -> Table | None:
+        """Rows with the contexts that were drawn; None of a log that was read whole."""
+        return self.stored if self.shape.drawn else None
+
     @cached_property
     def sizes(self) -> tuple[float, float]:
         """How many records its rows have; and of how many of the log's these were drawn."""
