@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from foreclick.cli import main
+from foreclick.cli import commands, main  # noqa: F401 - they register commands
 from foreclick.cli.app import COMMANDS, worded
 
 SAID = {
@@ -33,8 +33,11 @@ def test_parameters_are_options(said):
     assert worded(said, COMMANDS["evaluate"]) == SAID[said]
 
 
-def test_what_a_command_has_no_option_for_stays():
-    assert worded("trained_until='before'", COMMANDS["compare"]) == "trained_until='before'"
+def test_what_a_command_has_no_option_for_another_has():
+    said = "Assumes much; else evaluate(trained_until=…). See clusters='record'."
+    assert worded(said, COMMANDS["compare"]) == (
+        "Assumes much; else foreclick evaluate --trained-until …. See clusters='record'."
+    )
 
 
 LOG = {

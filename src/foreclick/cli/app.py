@@ -228,10 +228,14 @@ def given(options: Options, names: str) -> dict[str, Any]:
 def worded(text: str, called: Command) -> str:
     """What the library says, with the options of a command in place of parameters.
 
-    What a command has no option for, `foreclick tally` may have: it reads what is unusual.
+    What a command has no option for, `tally` may have, which reads what is unusual, or `evaluate`.
     """
-    reading = {key: f"foreclick tally {flag}" for key, flag in COMMANDS["tally"].flags.items()}
-    return in_options(text, reading | called.flags, COMMANDS)
+    flags = {
+        key: f"foreclick {name} {flag}"
+        for name in ("evaluate", "tally")
+        for key, flag in COMMANDS[name].flags.items()
+    }
+    return in_options(text, flags | called.flags, COMMANDS)
 
 
 # --- running a command ----------------------------------------------------------------------------
