@@ -116,7 +116,7 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Rows]
     def ask(*words: str) -> Rows:
         assert main([*words, "--format", "json"]) == 0
         out, err = capsys.readouterr()
-        assert err == ""
+        assert all(line.startswith("Wrote: ") for line in err.splitlines())
         rows: Rows = json.loads(out)["rows"]
         return rows
 

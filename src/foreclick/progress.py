@@ -20,7 +20,7 @@ from foreclick.secrets import printable
 WriteLine: TypeAlias = Callable[[str], None]
 """A function of one line of text."""
 
-PATIENCE = 20.0
+PATIENCE = 5.0
 """Seconds before the first line in a log; the next ones come ever more seldom."""
 
 

@@ -18,7 +18,14 @@ from cyclopts import App, Group, Parameter
 from cyclopts.help import DefaultFormatter
 
 from foreclick import __version__
-from foreclick.cli.output import debugging, print_error, print_warnings, show, show_more
+from foreclick.cli.output import (
+    debugging,
+    print_error,
+    print_warnings,
+    print_written,
+    show,
+    show_more,
+)
 from foreclick.cli.wording import in_options
 from foreclick.errors import STATEMENT, ForeclickError, ForeclickWarning, SourceError
 from foreclick.options import OPTIONS, Option
@@ -312,6 +319,8 @@ def _run(called: Command, files: list[str], options: Options) -> Result:
     if not options.quiet:
         print_warnings(messages, result, form, partial(worded, called=called))
     show(result, form, partial(worded, called=called))
+    if failed is None and not options.quiet:
+        print_written(given(options, "output contexts").values())
     if failed is not None:  # the answer is not lost with its file
         raise failed
     return result

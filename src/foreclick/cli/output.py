@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -75,6 +75,15 @@ def print_warnings(messages: list[str], result: Result, form: str, worded: Worde
     for message in dict.fromkeys(messages):
         if message.casefold() not in noted:
             _print_line(f"warning: {printable(worded(message))}", "bold yellow")
+
+
+def print_written(paths: Iterable[str]) -> None:
+    """Print which files were written, and how large they are."""
+    for path in map(Path, paths):
+        if path.is_file():
+            size = path.stat().st_size
+            shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size / 1e3, 0.1):.1f} kB"
+            _print_line(f"Wrote: {printable(str(path))}, {shown}", "bold")
 
 
 def _print_line(message: str, style: str) -> None:
