@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -13,7 +12,7 @@ Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.number[Any]] | Bools
 
-_TABLE = 16  # a table of all keys is used up to so many times the keys that there are
+_TABLE = 4  # a table of all keys is used up to so many times the keys that there are
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
@@ -69,13 +68,25 @@ def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
         number = np.empty(size, dtype=np.int32)  # read only where it is written
         number[distinct] = np.arange(len(distinct), dtype=np.int32)
         return distinct, number[key].astype(np.int64)
-    # Arrow numbers keys by hashing, which is several times faster than sorting them all.
-    encoded = pa.array(key).dictionary_encode()
-    values = encoded.dictionary.to_numpy()
-    order = np.argsort(values)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return values[order], rank[encoded.indices.to_numpy()]
+    rising, order = ordered(key, size)
+    distinct, of_rising = numbered(rising, size)
+    number = np.empty(len(key), dtype=np.int64)
+    number[order] = of_rising
+    return distinct, number
+
+
+def ordered(key: Ints, size: int) -> tuple[Ints, Ints]:
+    """Keys below `size` in order, and the place of each; equal ones stay in their order.
+
+    Key and place are sorted as one number, which is several times faster than sorting places.
+    """
+    bits = len(key).bit_length()
+    if int(size).bit_length() + bits >= 63:  # bits of a positive integer
+        order = np.argsort(key, kind="stable")
+        return key[order], order
+    both = (key.astype(np.int64) << bits) + np.arange(len(key))
+    both.sort()
+    return both >> bits, both & ((1 << bits) - 1)
 
 
 def summed(key: Ints, values: Floats, size: int) -> tuple[Ints, Floats]:
@@ -84,10 +95,13 @@ def summed(key: Ints, values: Floats, size: int) -> tuple[Ints, Floats]:
         total = sums(key, values, size)
         there = np.flatnonzero(total != 0)  # of booleans it is found faster than of numbers
         return there, total[there]
-    distinct, number = numbered(key, size)
-    total = sums(number, values, len(distinct))
-    some = (distinct < size) & (total != 0)
-    return distinct[some], total[some]
+    rising, order = ordered(key, size)
+    end = np.searchsorted(rising, size)
+    rising, values = rising[:end], values[order[:end]]
+    start = np.flatnonzero(np.diff(rising, prepend=-1))
+    total = np.add.reduceat(values, start) if end else np.zeros(0)
+    some = total != 0
+    return rising[start[some]], total[some]
 
 
 def parted(key: Ints, count: int) -> tuple[Ints, Ints]:
