@@ -101,11 +101,12 @@ class PairDays:
         # Records of the context up to and with the day.
         context = batch.list_context[own.list]
         here, of_list = numbered(context * np.int64(days) + own.day, batch.context_count * days)
-        until = running_sums(here // days, sums(of_list, own.n, len(here)))
+        n = sums(of_list, own.n, len(here))
+        until = sums_before(here // days, n) + n
         asked = batch.pair_context[self.pair] * np.int64(days) + pair_days % days
         self.records = until[np.searchsorted(here, asked)]
-        both = np.column_stack([self.n, self.height])
-        features = np.column_stack([self.up_to(one) for one in both.T]) / self.records[:, None]
+        both = [self.before(one) + one for one in (self.n, self.height)]
+        features = np.column_stack(both) / self.records[:, None]
         self.features, self.whole_log = powers(features), powers(production_features(batch))
 
     @cached_property
@@ -119,9 +120,9 @@ class PairDays:
         k, count = self.batch.depth, self.batch.pair_count
         return numbered(self.pair[self.pair_day] * np.int64(k) + self.position, count * k)
 
-    def up_to(self, values: Floats) -> Floats:
-        """Shape (R,): sums over a pair's days up to and with each."""
-        return running_sums(self.pair, values)
+    def before(self, values: Floats) -> Floats:
+        """Shape (R,): sums over a pair's days before each; exactly 0 before the first."""
+        return sums_before(self.pair, values)
 
     def by_pair(self, values: Floats) -> Floats:
         """Shape (P, …): sums over the days of each pair."""
@@ -141,12 +142,12 @@ def pair_days(batch: Batch, *, dated: bool) -> PairDays:
     return PairDays(batch, dated=dated)
 
 
-def running_sums(group: Ints, values: Floats) -> Floats:
-    """Running sums of values within groups, which come one after the other."""
-    running = np.cumsum(values)
+def sums_before(group: Ints, values: Floats) -> Floats:
+    """Sums of the values before each within groups, which come one after the other."""
+    before = np.cumsum(values) - values
     first = np.flatnonzero(np.diff(group, prepend=-1))
     size = np.diff(np.append(first, len(group)))
-    return np.asarray(running - np.repeat((running - values)[first], size))
+    return np.asarray(before - np.repeat(before[first], size))
 
 
 # --- columns of the regression --------------------------------------------------------------------

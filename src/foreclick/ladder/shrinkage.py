@@ -109,14 +109,15 @@ def best_strength(loss: Callable[[float], float]) -> float:
 
 def poisson_losses(c: Floats, mean: Floats) -> Floats:
     """μ − c log μ of clicks c of means μ, whose sum is least for the right means."""
-    losses, hit = mean.copy(), c > 0
+    losses, hit = mean.copy(), np.flatnonzero(c)
     losses[hit] -= c[hit] * np.log(np.maximum(mean[hit], 1e-300))
     return losses
 
 
 def poisson_loss(c: Floats, mean: Floats) -> float:
     """Σ μ − c log μ."""
-    return float(poisson_losses(c, mean).sum())
+    hit = np.flatnonzero(c)
+    return float(mean.sum() - c[hit] @ np.log(np.maximum(mean[hit], 1e-300)))
 
 
 def negative_binomial_loss(c: Floats, mean: Floats) -> Callable[[float], float]:
