@@ -69,10 +69,10 @@ def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
         number[distinct] = np.arange(len(distinct), dtype=np.int32)
         return distinct, number[key].astype(np.int64)
     rising, order = ordered(key, size)
-    distinct, of_rising = numbered(rising, size)
-    number = np.empty(len(key), dtype=np.int64)
-    number[order] = of_rising
-    return distinct, number
+    values, of_rising = numbered(rising, size)
+    number_of_each: Ints = np.empty(len(key), dtype=np.int64)
+    number_of_each[order] = of_rising
+    return values, number_of_each
 
 
 def ordered(key: Ints, size: int) -> tuple[Ints, Ints]:

@@ -59,16 +59,16 @@ def item_strengths(parts: Sequence[Pairs], at: RateParameters) -> RateParameters
         each = [sums(number, values, len(context_days)) for values in (share * c, share * e * m)]
         owner = value_of_each(number, context)
         of_contexts.append(np.stack([*each, *(sums_before(owner, one) for one in each)]))
-    c, e, m, *earlier = np.concatenate(of_pairs, axis=1)
+    c, e, m, *of_earlier = np.concatenate(of_pairs, axis=1)
     clicks, mean, clicks_before, mean_before = np.concatenate(of_contexts, axis=1)
-    if not earlier:
+    if not of_earlier:
         scale = max(1 - binary[0] / binary[1], 0.01) if binary[1] > 0 else 1.0
         return replace(
             at,
             a=best_strength(negative_binomial_loss(c / scale, e * m / scale)),
             t=best_strength(negative_binomial_loss(clicks, mean)),
         )
-    c_before, e_before = earlier
+    c_before, e_before = of_earlier
 
     def of_pair(log_a: float) -> float:
         a = np.exp(log_a)
@@ -259,10 +259,10 @@ def _chain(
     for number, cell in enumerate(slots.finer):
         keys, entry = numbered(cell * count + day, (int(cell.max(initial=0)) + 1) * count)
         c, n = sums(entry, slots.c, len(keys)), sums(entry, slots.n, len(keys))
-        each = value_of_each(entry, exposed, len(keys)) if number == 0 else 1.0
+        exposure = 1.0 if number else value_of_each(entry, exposed, len(keys))
         one = None if days.dated else np.ones(len(keys))
         entries = _entries(keys // count, keys % count, count, c, n, one)
-        rungs.append(_Rung(entries, value_of_each(entry, coarser, len(keys)), each))
+        rungs.append(_Rung(entries, value_of_each(entry, coarser, len(keys)), exposure))
         coarser = entry
     return rungs
 
