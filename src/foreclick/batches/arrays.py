@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+S = TypeVar("S", bound=np.generic)
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
@@ -47,6 +48,14 @@ def accumulate(totals: Floats, group: Ints, values: NDArray[Any]) -> None:
         return
     at = group.astype(np.intp)[:, None] * size + np.arange(size)
     np.add.at(totals.reshape(-1), at.ravel(), values.astype(np.float64, copy=False).ravel())
+
+
+def taken(values: NDArray[S], at: Ints) -> NDArray[S]:
+    """Shape (…, N): the values at places of the last axis, shape (N,), from 0 to below its size.
+
+    NumPy does not look whether they are, which makes it several times faster than `values[:, at]`.
+    """
+    return values.take(at, axis=-1, mode="clip")
 
 
 def starts_of(sorted_groups: Ints, count: int) -> Ints:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
-from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.batches.arrays import numbered, taken, value_of_each
 from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimation.columns import ModelError, View
 from foreclick.estimation.slots import group_sums
@@ -275,7 +275,7 @@ class SlotChain:
         by_exposure = np.zeros((width, 0))
         where: Ints = np.zeros(0, dtype=np.int64)
         for j, rung in reversed(list(enumerate(self.chain.rungs))):
-            passed, owner = gradient[:, rung.coarser], context[self.chain.base(j)]
+            passed, owner = taken(gradient, rung.coarser), context[self.chain.base(j)]
             owner = self.by_cell(j, self.slots.context, owner)
             expected = self.by_cell(j, self.rungs[j].expected, self.rates[j].expected)
             # A rung without rates of its own has no model errors; its exposure may matter.
@@ -334,6 +334,12 @@ class LogCells(NamedTuple):
     coarser: Ints
     examined: Ints
     pair: Ints
+
+    @property
+    def position_of(self) -> Ints:
+        """Shape (G,): the position of each of the finest cells."""
+        slots = np.arange(len(self.n)) if len(self.prefix) else self.examined
+        return np.asarray(slots % self.finest.shape[1])
 
     def chain(self, strengths: Sequence[float], exposure: Floats, pairs: int) -> RungChain:
         """The rungs down to "position", of slots with these exposures, shape (L, K)."""
