@@ -125,10 +125,12 @@ def negative_binomial_loss(c: Floats, mean: Floats) -> Callable[[float], float]:
     from scipy.special import gammaln  # noqa: PLC0415 - slow to import
 
     c, mean = c[mean > 0], mean[mean > 0]
+    hit = np.flatnonzero(c)  # where nothing was clicked, the other terms are 0
+    clicked, expected = c[hit], mean[hit]
 
     def loss(log_s: float) -> float:
         s = np.exp(log_s)
-        each = gammaln(c + s) - gammaln(s) - s * np.log1p(mean / s) - c * np.log1p(s / mean)
-        return float(-each.sum())
+        each = gammaln(clicked + s) - gammaln(s) - clicked * np.log1p(s / expected)
+        return float(s * np.log1p(mean / s).sum() - each.sum())
 
     return loss
