@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
 from foreclick.batches.arrays import numbered, taken, value_of_each
-from foreclick.batches.candidate import matched_prefixes
 from foreclick.estimation.columns import ModelError, View
 from foreclick.estimation.slots import group_sums
 from foreclick.kept import kept
@@ -405,8 +404,7 @@ def slot_cells(view: View, cells: LogCells, slots: Slots, *, by_list: bool) -> S
     other: list[Ints] = [pair * np.int64(width) + k]
     if by_list:
         lists, listed = policies.lists, slots.listed
-        begins = matched_prefixes(batch, lists, width)
-        begin, whole = begins[listed, k], begins[listed, -1]
+        begin, whole = policies.begins[listed, k], policies.begins[listed, -1]
         start = cells.starts[np.minimum(k, depth - 1)]
         fine = np.where(whole < 0, -1, whole * depth + k), np.where(begin < 0, -1, begin + start)
         logged = [*fine, *logged]

@@ -189,10 +189,11 @@ def fold_errors(
 def _errors(batches: Batches, question: Question, cut: Cut, cases: Cases) -> dict[Target, Floats]:
     """Shape (4, T) by target: the sums that `FoldErrors` has."""
     found, n, w = {}, cut.case_n[cases.number], cases.weight
+    everything = _Everything(cut.batch)
     for targets in question.groups:
         ladder, reward = targets[0].ladder, targets[0].metric.reward
         if ladder is None:
-            predicted = _weighted(cut, targets)
+            predicted = _weighted(cut, everything, targets)
         else:
             fit, values = production_values(batches, ladder, reward)
             predicted = _by_ladder(cut, targets, checked(fit, values), values)
@@ -403,10 +404,9 @@ class _Everything(Candidate):
         self.__dict__["lists"] = CodedLists(batch.list_context, batch.lists, mass)
 
 
-def _weighted(cut: Cut, targets: list[Target]) -> Floats:
+def _weighted(cut: Cut, everything: Candidate, targets: list[Target]) -> Floats:
     """Shape (A, Q): what is predicted of every case, by targets that share their cells."""
-    batch, count = cut.batch, cut.protocol.count
-    everything = _Everything(batch)
+    count = cut.protocol.count
     cells = cells_of(everything, targets)
     earning = np.zeros(cells.size, dtype=np.bool_)  # other cells predict nothing
     for target in targets:

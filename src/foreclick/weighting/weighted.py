@@ -122,7 +122,7 @@ def weigh(view: View, targets: list[Target], logging: Candidate | str | None) ->
     policies = view.policies
     # The propensity of a list is that of the whole list.
     whole = logging == "propensity" and targets[0].model.cell == "list"
-    cells = cells_of(policies, targets, whole=whole)
+    cells = cells_of(policies, targets, whole=whole, every=isinstance(logging, Candidate))
     exposure = np.stack([cells.exposure(target) for target in targets])
     wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
