@@ -442,7 +442,7 @@ def _pair_gradient(
     level, logged, own = log.rates.level, len(log.item.n), sample.part.pairs
     count, t = len(level), fit.parameters.t
     jacobian = sample.pairs.score_jacobian(fit.parameters)
-    of_coefficients = -(jacobian @ fit.solution.inverse.T).T
+    of_coefficients = -(fit.solution.inverse @ jacobian.T)
     found = _on_pairs(state, fit, weights.base, slice(None))
     shared = _on_pairs(state, fit, of_coefficients, own)
     unfitted = np.ones(len(pairs.rate), dtype=np.bool_)

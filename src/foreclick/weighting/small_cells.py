@@ -60,10 +60,8 @@ def hidden_sums(
     counts = cells.counts
     rewards = [cells.reward_counts(target) for target in w.targets]
     shown = counts.n(rewards[0])[cells.slot]
-    earned, squares = (
-        np.stack([earned_in(counts, each, power)[cells.slot] for each in rewards])
-        for power in (1, 2)
-    )
+    earned = np.stack([taken(earned_in(counts, each), cells.slot) for each in rewards])
+    squares = np.stack([taken(earned_in(counts, each, 2), cells.slot) for each in rewards])
     q = cells.by_cell(squares * w.theta**2)
     x = cells.by_cell(earned * w.theta * w.exposure)
     y = cells.by_cell(shown * w.exposure**2)

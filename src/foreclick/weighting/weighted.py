@@ -140,8 +140,8 @@ def _logged(cells: Cells, targets: list[Target], exposure: Floats, wanted: Float
     """Cells with what the log has of each, by its frequencies; without weights."""
     theta = np.stack([cells.theta(target) for target in targets])
     counts = [cells.reward_counts(target) for target in targets]
-    shown = cells.counts.n(counts[0])[cells.slot]
-    earned = np.stack([earned_in(cells.counts, each)[cells.slot] for each in counts])
+    shown = taken(cells.counts.n(counts[0]), cells.slot)
+    earned = np.stack([taken(earned_in(cells.counts, each), cells.slot) for each in counts])
     records = cells.batch.context_n[cells.context]
     exposed = cells.by_cell(shown * exposure)
     return WeighedCells(
