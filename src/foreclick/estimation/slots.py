@@ -200,9 +200,10 @@ def earned_in(slots: SlotCounts, counts: RewardCounts, power: int = 1) -> Floats
     return slots.ended(sums(at, value, slots.size + 1))
 
 
-def slot_entries(slots: SlotCounts, kind: Cluster, counts: RewardCounts) -> Entries:
+def slot_entries(slots: SlotCounts, kind: Cluster, counts: RewardCounts | None = None) -> Entries:
     """The slots that have records in a cluster, or records at risk."""
-    return _slot_entries(slots, kind, None if counts.at_risk is None else counts)
+    risk = counts is not None and counts.at_risk is not None
+    return _slot_entries(slots, kind, counts if risk else None)
 
 
 @kept
