@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+S = TypeVar("S", bound=np.generic)
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.number[Any]] | Bools
 
-_TABLE = 16  # a table of all keys is used up to so many times the keys that there are
+_TABLE = 4  # a table of all keys is used up to so many times the keys that there are
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
@@ -50,6 +50,14 @@ def accumulate(totals: Floats, group: Ints, values: NDArray[Any]) -> None:
     np.add.at(totals.reshape(-1), at.ravel(), values.astype(np.float64, copy=False).ravel())
 
 
+def taken(values: NDArray[S], at: Ints) -> NDArray[S]:
+    """Shape (…, N): the values at places of the last axis, shape (N,), from 0 to below its size.
+
+    NumPy does not look whether they are, which makes it several times faster than `values[:, at]`.
+    """
+    return values.take(at, axis=-1, mode="clip")
+
+
 def starts_of(sorted_groups: Ints, count: int) -> Ints:
     """Shape (count + 1,): where each group of a sorted column begins; its end is the next."""
     return np.searchsorted(sorted_groups, np.arange(count + 1))
@@ -69,13 +77,25 @@ def numbered(key: Ints, size: int) -> tuple[Ints, Ints]:
         number = np.empty(size, dtype=np.int32)  # read only where it is written
         number[distinct] = np.arange(len(distinct), dtype=np.int32)
         return distinct, number[key].astype(np.int64)
-    # Arrow numbers keys by hashing, which is several times faster than sorting them all.
-    encoded = pa.array(key).dictionary_encode()
-    values = encoded.dictionary.to_numpy()
-    order = np.argsort(values)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return values[order], rank[encoded.indices.to_numpy()]
+    rising, order = ordered(key, size)
+    values, of_rising = numbered(rising, size)
+    number_of_each: Ints = np.empty(len(key), dtype=np.int64)
+    number_of_each[order] = of_rising
+    return values, number_of_each
+
+
+def ordered(key: Ints, size: int) -> tuple[Ints, Ints]:
+    """Keys below `size` in order, and the place of each; equal ones stay in their order.
+
+    Key and place are sorted as one number, which is several times faster than sorting places.
+    """
+    bits = len(key).bit_length()
+    if int(size).bit_length() + bits >= 63:  # bits of a positive integer
+        order = np.argsort(key, kind="stable")
+        return key[order], order
+    both = (key.astype(np.int64) << bits) + np.arange(len(key))
+    both.sort()
+    return both >> bits, both & ((1 << bits) - 1)
 
 
 def summed(key: Ints, values: Floats, size: int) -> tuple[Ints, Floats]:
@@ -84,10 +104,13 @@ def summed(key: Ints, values: Floats, size: int) -> tuple[Ints, Floats]:
         total = sums(key, values, size)
         there = np.flatnonzero(total != 0)  # of booleans it is found faster than of numbers
         return there, total[there]
-    distinct, number = numbered(key, size)
-    total = sums(number, values, len(distinct))
-    some = (distinct < size) & (total != 0)
-    return distinct[some], total[some]
+    rising, order = ordered(key, size)
+    end = np.searchsorted(rising, size)
+    rising, values = rising[:end], values[order[:end]]
+    start = np.flatnonzero(np.diff(rising, prepend=-1))
+    total = np.add.reduceat(values, start) if end else np.zeros(0)
+    some = total != 0
+    return rising[start[some]], total[some]
 
 
 def parted(key: Ints, count: int) -> tuple[Ints, Ints]:

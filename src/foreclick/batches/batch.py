@@ -174,9 +174,17 @@ class Batch:
         return np.asarray(np.where(lists == EMPTY, kind(none), at))
 
     @cached_property
+    def slot_n(self) -> Floats:
+        """Shape (P · K + 1,): records of each slot; the last is 0."""
+        size = self.pair_count * self.depth
+        records = sums(self.slot, np.repeat(self.list_n, self.depth), size + 1)
+        records[size] = 0.0
+        return records
+
+    @property
     def shown(self) -> Floats:
         """Shape (P, K): how many records show each pair at each position."""
-        return self.by_slot(self.slot, np.repeat(self.list_n, self.depth))
+        return self.slot_n[:-1].reshape(self.pair_count, self.depth)
 
     @cached_property
     def prefix(self) -> Ints:

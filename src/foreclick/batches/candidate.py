@@ -174,6 +174,18 @@ class Candidate:
         pairs = self.coding.pairs(np.repeat(rows.context, self.depth), rows.items.ravel())
         return _once(rows.context, pairs.reshape(rows.items.shape), rows.mass[None])[0]
 
+    @cached_property
+    def begins(self) -> Ints:
+        """Shape (M, D): which prefix of the log (`Batch.prefix`) each list begins with, or -1.
+
+        A position beyond the log's last is matched by a list that shows nothing there.
+        """
+        batch, lists = self.batch, self.lists
+        first = begin_alike(batch.context_lists, batch.lists, lists.context, lists.pairs)
+        level = np.minimum(np.arange(self.depth), batch.depth - 1)
+        prefix = batch.prefix[np.maximum(first, 0), level] if len(batch.lists) else first
+        return np.where(first >= 0, prefix, -1)
+
     @property
     def list_mass(self) -> Floats:
         """Shape (1, M): how likely each list is."""
@@ -278,17 +290,6 @@ def _once(context: Ints, pairs: Ints, mass: Floats) -> tuple[CodedLists, Floats]
     number, count = np.cumsum(new) - 1, int(new.sum())
     each = np.stack([sums(number, row, count) for row in mass])
     return CodedLists(context[new], pairs[new], each.sum(axis=0)), each
-
-
-def matched_prefixes(batch: Batch, lists: CodedLists, depth: int) -> Ints:
-    """Shape (M, depth): which prefix of the log (`Batch.prefix`) each list begins with, or -1.
-
-    A position beyond the log's last is matched by a list that shows nothing there.
-    """
-    first = begin_alike(batch.context_lists, batch.lists, lists.context, lists.pairs[:, :depth])
-    level = np.minimum(np.arange(depth), batch.depth - 1)
-    prefix = batch.prefix[np.maximum(first, 0), level] if len(batch.lists) else first
-    return np.where(first >= 0, prefix, -1)
 
 
 def begin_alike(starts: Ints, lists: Ints, context: Ints, wanted: Ints) -> Ints:

@@ -31,8 +31,8 @@ from foreclick.batches import (
     padded,
     sums,
 )
-from foreclick.batches.arrays import expanded, numbered, parted, starts_of
-from foreclick.batches.candidate import begin_alike, matched_prefixes
+from foreclick.batches.arrays import expanded, numbered, parted, starts_of, value_of_each
+from foreclick.batches.candidate import begin_alike
 from foreclick.batches.encode import Codes
 from foreclick.estimation.slots import (
     RewardCounts,
@@ -125,8 +125,17 @@ class Cells:
         return self.along(target.theta) if self.filled is None else np.ones(len(self.slot))
 
 
-def cells_of(policies: Candidate, targets: list[Target], *, whole: bool = False) -> Cells:
-    """The cells of candidates for targets of one group, as deep as their metrics, or whole."""
+def cells_of(
+    policies: Candidate, targets: list[Target], *, whole: bool = False, every: bool = False
+) -> Cells:
+    """The cells of candidates for targets of one group.
+
+    Args:
+        policies: the candidates.
+        targets: of the group.
+        whole: whether lists count in full length, not as far down as metrics.
+        every: whether cells have atoms that neither the log nor a candidate shows.
+    """
     model, end = targets[0].model, policies.depth
     if not whole:
         end = min(max(target.metric.depth for target in targets), end)
@@ -135,20 +144,22 @@ def cells_of(policies: Candidate, targets: list[Target], *, whole: bool = False)
     if model.cell == "prefix":
         return _prefix_cells(policies, end)
     if callable(model.cell) or not model.sees_items:
-        return _cells_by_function(policies, model, end)
-    return _pair_cells(policies, end, by_position="position" in model.cell)
+        return _cells_by_function(policies, model, end, every=every)
+    return _pair_cells(policies, end, by_position="position" in model.cell, every=every)
 
 
-def _pair_cells(policies: Candidate, end: int, *, by_position: bool) -> Cells:
+def _pair_cells(policies: Candidate, end: int, *, by_position: bool, every: bool) -> Cells:
     """An item: at each position alone (`ip`), or wherever it stands (`item`, `pbm`)."""
     counts, slots = log_slots(policies.batch, "pair"), policies.slots
-    mass = slots.mass[:, :end]
+    there = slots.mass[:, :end] > 0
+    if not by_position:
+        logged, deep = slots.pair < policies.batch.pair_count, min(end, policies.batch.depth)
+        there[logged, :deep] |= policies.batch.shown[slots.pair[logged], :deep] > 0
+        there |= every
+    unit, position = np.nonzero(there)
+    cell, context = unit, slots.context
     if by_position:
-        unit, position = np.nonzero(mass > 0)
         cell, context = np.arange(len(unit)), slots.context[unit]
-    else:
-        unit, position = (index.ravel() for index in np.indices(mass.shape))
-        cell, context = unit, slots.context
     slot = _slot_of(counts, slots.pair[unit], position, policies.batch.depth)
     key = slots.pair[unit] * policies.depth + position
     shown = policies.slot_mass[:, unit, position]
@@ -161,7 +172,7 @@ def _slot_of(counts: SlotCounts, unit: Ints, position: Ints, depth: int) -> Ints
     return np.where((position < depth) & (at < counts.size), at, counts.size)
 
 
-def _cells_by_function(policies: Candidate, model: ClickModel, end: int) -> Cells:
+def _cells_by_function(policies: Candidate, model: ClickModel, end: int, *, every: bool) -> Cells:
     """Cells by position, by nothing, or by a user's function of item and position."""
     batch, slots, depth = policies.batch, policies.slots, policies.depth
     each = policies.slot_mass[:, :, :end]  # (C, Q, end)
@@ -182,15 +193,14 @@ def _cells_by_function(policies: Candidate, model: ClickModel, end: int) -> Cell
     mass = np.stack([group_sums(own, of.T, len(unit)).T for of in each])  # (C, U, end)
     row, position = (index.ravel() for index in np.indices(mass.shape[1:]))
     code = slot_codes(model, items, end)[row, position]
-    key = context[row] * (int(code.max(initial=0)) + 1) + code
-    wanted = np.unique(key[mass[:, row, position].max(axis=0, initial=0.0) > 0])
-    cell = np.searchsorted(wanted, key)
-    there = cell < len(wanted)
-    there[there] = wanted[cell[there]] == key[there]
-    row, position, cell = row[there], position[there], cell[there]
-    owner = np.zeros(len(wanted), dtype=np.int64)
-    owner[cell] = context[row]
+    codes = int(code.max(initial=0)) + 1
+    shown = mass.max(axis=0, initial=0.0).ravel() > 0
+    keys, number = numbered(context[row] * codes + code, batch.context_count * codes)
+    wanted = value_of_each(number[shown], np.ones(int(shown.sum()), dtype=np.bool_), len(keys))
     slot = _slot_of(counts, unit[row], position, batch.depth)
+    there = wanted[number] & (every | shown | (counts.shown[slot] > 0))
+    row, position, slot = row[there], position[there], slot[there]
+    cell, owner = (np.cumsum(wanted) - 1)[number[there]], (keys // codes)[wanted]
     return Cells(
         counts, slot, position, cell, mass[:, row, position], owner, unit[row] * depth + position
     )
@@ -219,7 +229,7 @@ def _prefix_cells(policies: Candidate, end: int) -> Cells:
     row, position = np.nonzero(lists.pairs[:, :end] != EMPTY)
     number = lists.prefix[row, position] * depth + position
     key, first, cell = np.unique(number, return_index=True, return_inverse=True)
-    matched = matched_prefixes(batch, lists, depth)[row[first], position[first]]
+    matched = policies.begins[row[first], position[first]]
     start = padded([column.start for column in counts.columns], depth).astype(np.int64)
     slot = np.where(matched >= 0, matched + start[position[first]], counts.size)
     mass = group_sums(cell.ravel(), policies.list_mass[:, row], len(first))
@@ -233,7 +243,7 @@ def _list_cells(policies: Candidate, end: int) -> Cells:
     counts = log_slots(batch, "list", end)
     number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
     numbers, first, cell = np.unique(number, return_index=True, return_inverse=True)
-    matched = matched_prefixes(batch, lists, end)[first, end - 1] if len(first) else first
+    matched = policies.begins[first, end - 1] if len(first) else first
     slot = np.where(matched >= 0, matched, counts.size)
     mass = group_sums(cell.ravel(), policies.list_mass, len(first))
     filled = lists.pairs[first, :end] != EMPTY

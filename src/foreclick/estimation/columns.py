@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from foreclick.batches import Batch, Bools, Candidate, CandidateSet, Coding, Floats, Ints, sums
-from foreclick.batches.arrays import ratio
+from foreclick.batches.arrays import ratio, taken
 from foreclick.estimation.slots import RewardCounts
 from foreclick.estimation.sums import Coverage, RecordSums, Uncovered, whole_number
 from foreclick.kept import kept_latest
@@ -156,9 +156,9 @@ def influence_of_rows(
         expected: Shape (E, lines): Σ cost, what a record was expected to earn; None for nothing.
         rewards: for each column, what is counted.
     """
-    psi = common[:, batch.row_context]
+    psi = taken(common, batch.row_context)
     if expected is not None:
-        psi -= expected[:, line]
+        psi -= taken(expected, line)
     at: dict[RewardCounts, Ints] = {}
     for own, column, counts in zip(psi, gain, rewards, strict=True):
         reward = counts.reward

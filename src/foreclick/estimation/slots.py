@@ -162,6 +162,8 @@ class SlotCounts:
     @cached_property
     def shown(self) -> Floats:
         """Shape (size + 1,): how many records show a slot; the last is 0."""
+        if self.slot is self.batch.slot:
+            return self.batch.slot_n
         line_n = sums(self.line, self.batch.n, len(self.slot))
         return self.ended(sums(self.slot, np.repeat(line_n, self.slot.shape[1]), self.size + 1))
 
@@ -198,9 +200,10 @@ def earned_in(slots: SlotCounts, counts: RewardCounts, power: int = 1) -> Floats
     return slots.ended(sums(at, value, slots.size + 1))
 
 
-def slot_entries(slots: SlotCounts, kind: Cluster, counts: RewardCounts) -> Entries:
+def slot_entries(slots: SlotCounts, kind: Cluster, counts: RewardCounts | None = None) -> Entries:
     """The slots that have records in a cluster, or records at risk."""
-    return _slot_entries(slots, kind, None if counts.at_risk is None else counts)
+    risk = counts is not None and counts.at_risk is not None
+    return _slot_entries(slots, kind, counts if risk else None)
 
 
 @kept
@@ -222,7 +225,7 @@ def _slot_entries(slots: SlotCounts, kind: Cluster, risk: RewardCounts | None) -
         count[column] = own_count = np.bincount(unit, minlength=len(count[column]))
         start[column] = before + np.cumsum(own_count) - own_count
         before += len(key)
-        keys.append(key)
+        keys.append(key.astype(narrowest(size + clusters)))
         entry_counts.append((of.astype(np.int16), total))
     each, records = (np.concatenate(parts) for parts in zip(*entry_counts, strict=True))
     return Entries(start, count, keys, each, records)
@@ -241,7 +244,8 @@ def entry_earned(slots: SlotCounts, kind: Cluster, counts: RewardCounts) -> Floa
     for k, (key, end) in enumerate(zip(entries.key, ends.tolist(), strict=True)):
         some = slice(ends[k - 1] if k else 0, end)
         own = slots.units(k)[line[some]] * clusters + cluster[some]
-        parts.append(sums(np.searchsorted(key, own), value[some], len(key)))
+        at = np.searchsorted(key, own.astype(key.dtype))
+        parts.append(sums(at, value[some], len(key)))
     return np.concatenate(parts)
 
 

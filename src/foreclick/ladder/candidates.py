@@ -80,7 +80,7 @@ def examined_records(view: View, fit: CandidateFit) -> tuple[pa.Array, Floats]:
 def overlap_counts(view: View) -> Floats:
     """Shape (2, C, K): what candidates show at each rank, and which part production has, too."""
     batch, k = view.batch, view.batch.depth
-    production = np.append(production_features(batch)[:, 0], 0.0)
+    production = np.append(production_features(batch)[0], 0.0)
     shown = np.zeros((2, view.count, k))
     for c, member in enumerate(view.members):
         slots = member.slots

@@ -94,7 +94,7 @@ def _early_z(
         both = (e0 + e1)[some]
         contrasts.append(((c0 * e1 - c1 * e0)[some]) / both)
         weights.append((e0 * e1)[some] / both * part.rates(at).alpha[some])
-        columns.append(np.column_stack([days.whole_log[some, 1:], own[:, some, 1].T]))
+        columns.append(np.concatenate([days.whole_log[1:, some], own[:, some, 1]]).T)
         contexts.append(batch.pair_context[some] + before)
         before += batch.context_count
     x, contrast, w = (np.concatenate(each) for each in (columns, contrasts, weights))
@@ -155,7 +155,7 @@ def _known_and_counted(
         for name in ("exposure", "m", "alpha")
     )
     records = np.concatenate([p.batch.context_n[p.batch.pair_context] for p in parts])
-    share, height = np.concatenate([production_features(p.batch) for p in parts]).T
+    share, height = np.concatenate([production_features(p.batch) for p in parts], axis=1)
 
     def elsewhere(values: Floats) -> Floats:
         return np.maximum(sums(item, values, items)[item] - values, 0.0)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches.arrays import numbered, taken
 from foreclick.kept import kept
 
 LOG_RATE_BOUNDS = -12.0, 2.0
@@ -76,8 +76,8 @@ class PairDays:
         pair_day: Shape (U,): the pair-day of each cell; `position`: its position; `cell_n`: its
             records.
         pair, day: Shape (R,); `n`: records; `height`: the sum of their normal scores.
-        features: Shape (R, 4): powers of production's features up to and with the day.
-        whole_log: Shape (P, 4): powers of its features of all days.
+        features: Shape (4, R): powers of production's features up to and with the day.
+        whole_log: Shape (4, P): powers of its features of all days.
     """
 
     def __init__(self, batch: Batch, *, dated: bool) -> None:
@@ -101,12 +101,13 @@ class PairDays:
         # Records of the context up to and with the day.
         context = batch.list_context[own.list]
         here, of_list = numbered(context * np.int64(days) + own.day, batch.context_count * days)
-        until = running_sums(here // days, sums(of_list, own.n, len(here)))
+        n = sums(of_list, own.n, len(here))
+        until = sums_before(here // days, n) + n
         asked = batch.pair_context[self.pair] * np.int64(days) + pair_days % days
         self.records = until[np.searchsorted(here, asked)]
-        both = np.column_stack([self.n, self.height])
-        features = np.column_stack([self.up_to(one) for one in both.T]) / self.records[:, None]
-        self.features, self.whole_log = powers(features), powers(production_features(batch))
+        both = [self.before(one) + one for one in (self.n, self.height)]
+        self.features = powers(np.stack(both) / self.records)
+        self.whole_log = powers(production_features(batch))
 
     @cached_property
     def first_cell(self) -> Ints:
@@ -119,15 +120,15 @@ class PairDays:
         k, count = self.batch.depth, self.batch.pair_count
         return numbered(self.pair[self.pair_day] * np.int64(k) + self.position, count * k)
 
-    def up_to(self, values: Floats) -> Floats:
-        """Shape (R,): sums over a pair's days up to and with each."""
-        return running_sums(self.pair, values)
+    def before(self, values: Floats) -> Floats:
+        """Shape (R,): sums over a pair's days before each; exactly 0 before the first."""
+        return sums_before(self.pair, values)
 
     def by_pair(self, values: Floats) -> Floats:
-        """Shape (P, …): sums over the days of each pair."""
-        totals = np.zeros((self.batch.pair_count, *values.shape[1:]))
+        """Shape (…, P): sums over the days of each pair."""
+        totals = np.zeros((*values.shape[:-1], self.batch.pair_count))
         if len(self.starts):
-            totals[self.shown] = np.add.reduceat(values, self.starts, axis=0)
+            totals[..., self.shown] = np.add.reduceat(values, self.starts, axis=-1)
         return totals
 
     def by_pair_day(self, values: Floats) -> Floats:
@@ -141,21 +142,21 @@ def pair_days(batch: Batch, *, dated: bool) -> PairDays:
     return PairDays(batch, dated=dated)
 
 
-def running_sums(group: Ints, values: Floats) -> Floats:
-    """Running sums of values within groups, which come one after the other."""
-    running = np.cumsum(values)
+def sums_before(group: Ints, values: Floats) -> Floats:
+    """Sums of the values before each within groups, which come one after the other."""
+    before = np.cumsum(values) - values
     first = np.flatnonzero(np.diff(group, prepend=-1))
     size = np.diff(np.append(first, len(group)))
-    return np.asarray(running - np.repeat((running - values)[first], size))
+    return np.asarray(before - np.repeat(before[first], size))
 
 
 # --- columns of the regression --------------------------------------------------------------------
 
 
 def powers(own: Floats) -> Floats:
-    """Shape (N, 4): 1, s, u and s² of production's features, shape (N, 2)."""
-    share, height = own.T
-    return np.column_stack([np.ones(len(own)), share, height, share**2])
+    """Shape (4, N): 1, s, u and s² of production's features, shape (2, N)."""
+    share, height = own
+    return np.stack([np.ones(len(share)), share, height, share**2])
 
 
 class CandidateFeatures(NamedTuple):
@@ -187,41 +188,50 @@ class CandidateFeatures(NamedTuple):
                 yield power, slice(4 + number * count, 4 + (number + 1) * count), own
 
     def columns(self, powers: Floats) -> Floats:
-        """Shape (N, F): the columns, of powers (N, 4) or whatever stands for them."""
-        table = np.empty((len(powers), 4 + 4 * self.share.shape[1]))
+        """Shape (N, F): the columns, of powers (4, N) or whatever stands for them."""
+        table = np.empty((powers.shape[1], 4 + 4 * self.share.shape[1]))
         for power, columns, own in self.factors():
-            np.multiply(own, powers[:, power, None], out=table[:, columns])
+            np.multiply(own, powers[power, :, None], out=table[:, columns])
         return table
 
     def sums(self, powers: Floats) -> Floats:
         """Shape (F,): the sums of the columns."""
-        return np.concatenate([powers[:, power] @ own for power, _, own in self.factors()])
+        return np.concatenate([powers[power] @ own for power, _, own in self.factors()])
 
-    def by_power(self, beta: Floats) -> Floats:
-        """Shape (N, 4): what each power of production's features is multiplied by, for β x."""
-        found = np.tile(beta[:4], (len(self.share), 1))
+    def expected(self, powers: Floats, beta: Floats, at: Ints | None = None) -> Floats:
+        """Shape (Z,): exp(β x) by powers (4, Z), of the pairs `at`; None: of all."""
+        found = beta[:4] @ powers
         if self.share.shape[1]:
             share, height, by_share, by_height = beta[4:].reshape(4, -1)
-            found[:, 0] += self.share @ share + self.height @ height
-            found[:, 1] += self.share @ by_share
-            found[:, 2] += self.height @ by_height
-        return found
+            each = (
+                self.share @ share + self.height @ height,
+                self.share @ by_share,
+                self.height @ by_height,
+            )
+            for own, power in zip(each, powers[:3], strict=True):
+                found += power * (own if at is None else taken(own, at))
+        return bounded_rates(found)
 
 
 def production_features(batch: Batch) -> Floats:
-    """Shape (P, 2): production's share and height of each pair, of the whole log."""
-    counts = np.stack([batch.shown.sum(axis=1), batch.shown @ rank_scores(batch.depth)], axis=1)
-    return np.asarray(counts / np.maximum(batch.context_n, 1e-300)[batch.pair_context][:, None])
+    """Shape (2, P): production's share and height of each pair, of the whole log."""
+    counts = np.stack([batch.shown.sum(axis=1), batch.shown @ rank_scores(batch.depth)])
+    return np.asarray(counts / np.maximum(batch.context_n, 1e-300)[batch.pair_context])
+
+
+def bounded_rates(log_rates: Floats) -> Floats:
+    """Rates by their logarithms, within bounds."""
+    return np.asarray(np.exp(np.clip(log_rates, *LOG_RATE_BOUNDS)))
 
 
 def expected_rates(x: Floats, beta: Floats) -> Floats:
     """Shape (N,): exp(β x), the expected rates at features x, shape (N, F)."""
-    return np.asarray(np.exp(np.clip(x @ beta, *LOG_RATE_BOUNDS)))
+    return bounded_rates(x @ beta)
 
 
 def expected_by_production(batch: Batch, beta: Floats) -> Floats:
     """Shape (P,): exp(β x) of the pairs of a batch by production's features alone."""
-    return expected_rates(powers(production_features(batch)), beta)
+    return bounded_rates(beta @ powers(production_features(batch)))
 
 
 def by_row(values: Floats, at: Ints, rates: Floats) -> Floats:

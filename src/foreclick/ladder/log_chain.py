@@ -92,13 +92,13 @@ def pairs_of(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0)
     """
     spec = log.spec
     if not log.finer and log.reading.stopping is None:
-        return _plain_pairs(batch, spec.reward, spec.unit, dated=spec.dated)
+        return plain_pairs(batch, spec.reward, spec.unit, dated=spec.dated)
     exposed = fit_exposure(batch, log, p, kappa_factor)
     return Pairs(pair_days(batch, dated=spec.dated), spec.reward, spec.unit, *exposed)
 
 
 @kept
-def _plain_pairs(batch: Batch, reward: str, unit: float, *, dated: bool) -> Pairs:
+def plain_pairs(batch: Batch, reward: str, unit: float, *, dated: bool) -> Pairs:
     """Those whose clicks and readers all count."""
     return Pairs(pair_days(batch, dated=dated), reward, unit)
 

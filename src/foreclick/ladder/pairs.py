@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foreclick.batches import Batch, Floats, Ints, sums
-from foreclick.ladder.features import CandidateFeatures, PairDays, by_row, expected_rates
+from foreclick.batches.arrays import taken
+from foreclick.ladder.features import CandidateFeatures, PairDays, by_row
 from foreclick.ladder.rates import RateParameters, Rates, rate_jacobian, rates
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Pairs:
 
     Attributes:
         c, d: Shape (U,): clicks of each cell, and its records as far as they count.
-        clicks: Shape (P,): C; `weighted_clicks`: Shape (P, 4): Σ c times powers of production's
+        clicks: Shape (P,): C; `weighted_clicks`: Shape (4, P): Σ c times powers of production's
             features on the day.
         day_clicks: Shape (R,): clicks of each pair-day.
         position_clicks: Shape (K,): clicks at each position.
@@ -69,8 +70,8 @@ class Pairs:
         if exposed is not None:
             self.d = self._by_cell(lists.n[:, None] * exposed[lists.list])
         self.day_clicks = days.by_pair_day(self.c)
-        self.weighted_clicks = days.by_pair(self.day_clicks[:, None] * days.features)
-        self.clicks = self.weighted_clicks[:, 0].copy()
+        self.weighted_clicks = days.by_pair(self.day_clicks * days.features)
+        self.clicks = self.weighted_clicks[0]
         weighted = self.c if weights is None else self.c * self.weight[days.pair[days.pair_day]]
         self.position_clicks = sums(days.position, weighted, batch.depth)
         self.exposed = self._exposed()
@@ -104,7 +105,7 @@ class Pairs:
                 (sums(number, self.d * power[days.pair_day], len(slots)), position, first),
                 shape=(count, k),
             )
-            for power in days.features.T
+            for power in days.features
         ]
 
     # --- rates ------------------------------------------------------------------------------------
@@ -114,18 +115,16 @@ class Pairs:
         return self._at(parameters)[0]
 
     def exposures(self, parameters: RateParameters) -> Floats:
-        """Shape (P, 4): Σ e of each pair, times the powers of production's features."""
+        """Shape (4, P): Σ e of each pair, times the powers of production's features."""
         return self._at(parameters)[1]
 
     def _at(self, parameters: RateParameters) -> tuple[Rates, Floats]:
         if self._last is None or self._last[0] is not parameters:
-            exposures = np.column_stack([np.asarray(each @ parameters.p) for each in self.exposed])
-            by_power = self.candidates.by_power(parameters.beta)
-            expected = expected_rates(self.days.whole_log * by_power, np.ones(4))
+            exposures = np.stack([np.asarray(each @ parameters.p) for each in self.exposed])
+            expected = self.candidates.expected(self.days.whole_log, parameters.beta)
             where = self.batch.pair_context, self.batch.context_count
             start = None if self._last is None else self._last[1].level
-            read = exposures[:, 0].copy()
-            found = rates(*where, self.clicks, read, expected, parameters, start)
+            found = rates(*where, self.clicks, exposures[0], expected, parameters, start)
             self._last = parameters, found, exposures
         return self._last[1], self._last[2]
 
@@ -135,17 +134,16 @@ class Pairs:
 
     def day_expected(self, parameters: RateParameters) -> Floats:
         """Shape (R,): exp(β x) of each pair-day, by production's features up to the day."""
-        by_power = self.candidates.by_power(parameters.beta)[self.days.pair]
-        return expected_rates(self.days.features * by_power, np.ones(4))
+        return self.candidates.expected(self.days.features, parameters.beta, self.days.pair)
 
     # --- the score --------------------------------------------------------------------------------
 
     def score(self, parameters: RateParameters) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of features and of positions below the first."""
         alpha, weight = self.rates(parameters).alpha, self.weight
-        residual = self.weighted_clicks - self.exposures(parameters) * alpha[:, None]
+        residual = (self.weighted_clicks - self.exposures(parameters) * alpha) * weight
         expected = ((weight * alpha) @ self.by_position) * parameters.p
-        of_features = self.candidates.sums(residual * weight[:, None])
+        of_features = self.candidates.sums(residual)
         return np.append(of_features, (self.position_clicks - expected)[1:])
 
     def list_scores(self, values: Floats) -> Floats:
@@ -153,7 +151,7 @@ class Pairs:
         days = self.days
         pair_day = np.append(days.pair_day, len(days.pair))[days.cell]
         pair, blocks = np.append(days.pair, self.batch.pair_count)[pair_day], []
-        each = [values * np.append(power, 0.0)[pair_day] for power in days.features.T]
+        each = [values * np.append(power, 0.0)[pair_day] for power in days.features]
         for power, _, own in self.candidates.factors():
             blocks.append(by_row(each[power], pair, own))
         return np.concatenate([*blocks, values.T[1:]])
@@ -163,7 +161,7 @@ class Pairs:
         days, depth = self.days, self.batch.depth
         pair_day = days.pair_day[cell]
         own = CandidateFeatures(*(each[days.pair[pair_day]] for each in self.candidates))
-        of_features = own.columns(days.features[pair_day])
+        of_features = own.columns(taken(days.features, pair_day))
         return np.concatenate([of_features.T, position == np.arange(1, depth)[:, None]])
 
     def score_jacobian(self, parameters: RateParameters) -> Floats:
@@ -185,8 +183,7 @@ class Pairs:
             batch.pair_context,
             batch.context_count,
         )
-        residual = self.weighted_clicks - self.exposures(parameters) * alpha[:, None]
-        residual *= self.weight[:, None]
+        residual = (self.weighted_clicks - self.exposures(parameters) * alpha) * self.weight
         pair, weight = days.pair[days.pair_day], np.broadcast_to(self.weight, alpha.shape)
         of_cells = (self.c - self.d * parameters.p[days.position] * alpha[pair]) * weight[pair]
         places = sums(context[pair] * np.int64(k) + days.position, of_cells, count * k)

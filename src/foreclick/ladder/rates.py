@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
+from foreclick.batches.arrays import taken
 from foreclick.ladder.features import LOG_RATE_BOUNDS
 
 LEVEL_ROUNDS = 60
@@ -89,22 +90,24 @@ def rates(
         start: Shape (X,): levels from where to start; None: 1.
     """
     a, t = parameters.a, parameters.t
+    context = context.astype(np.intp, copy=False)
     level, exposed = np.ones(count) if start is None else start, exposure * expected
-    settled = False
+    spread, settled = exposed * (1 + clicks / a), False
     for _ in range(LEVEL_ROUNDS):  # Newton's steps: the residual falls with the level
-        prior_share = 1 / (1 + exposed * level[context] / a)
-        mean = exposed * level[context]
+        mean = exposed * taken(level, context)
+        prior_share = a / (a + mean)
         residual = sums(context, prior_share * (clicks - mean), count) + t * (1 - level)
-        slope = sums(context, prior_share**2 * exposed * (1 + clicks / a), count) + t
+        slope = sums(context, prior_share * prior_share * spread, count) + t
         step = np.maximum(residual / slope, -0.9 * level)
         level = level + step
         settled = bool((np.abs(step) <= _SAME * level).all())
         if settled:
             break
-    m = expected * level[context]
-    prior_share = 1 / (1 + exposure * m / a)
+    m = expected * taken(level, context)
+    mean = exposure * m
+    prior_share = a / (a + mean)
     alpha = (clicks + a) / (exposure + a / m)
-    weight = sums(context, prior_share * exposure * m, count) + t * level
+    weight = sums(context, prior_share * mean, count) + t * level
     return Rates(exposure, m, prior_share, alpha, level, weight, settled)
 
 
@@ -123,17 +126,16 @@ def rate_jacobian(
     """
     from scipy import sparse  # noqa: PLC0415 - slow to import
 
-    share = (r.prior_share * r.m)[:, None]
-    exposed = by_position[:, 1:] * parameters.p[1:]
-
-    one_each = np.ones(len(context)), context, np.arange(len(context) + 1)
-    contexts = sparse.csc_array(one_each, shape=(count, len(context)))
-
-    def by_level(values: Floats) -> Floats:
-        return np.asarray((np.asarray(contexts @ values) / r.weight[:, None])[context])
-
-    moved = x - by_level(share * r.exposure[:, None] * x)
-    by_beta = (r.alpha * r.prior_share)[:, None] * moved
-    by_exposure = (r.alpha / (r.exposure + parameters.a / r.m))[:, None] * exposed
-    by_p = -by_exposure - (r.alpha * r.prior_share)[:, None] * by_level(share * exposed)
-    return np.hstack([by_beta, by_p])
+    f, moved = x.shape[1], r.alpha * r.prior_share
+    exposed = np.empty((len(x), f + by_position.shape[1] - 1))
+    np.multiply(r.exposure[:, None], x, out=exposed[:, :f])
+    np.multiply(by_position[:, 1:], parameters.p[1:], out=exposed[:, f:])
+    # By the levels of contexts, and by the pair itself.
+    own = r.prior_share * r.m, context, np.arange(len(context) + 1)
+    levels = sparse.csc_array(own, shape=(count, len(context))) @ exposed
+    levels = np.asarray(levels / r.weight[:, None])
+    jacobian = levels.take(context, axis=0, mode="clip")
+    jacobian *= -moved[:, None]
+    jacobian[:, :f] += moved[:, None] * x
+    jacobian[:, f:] -= (r.alpha / (r.exposure + parameters.a / r.m))[:, None] * exposed[:, f:]
+    return np.asarray(jacobian)

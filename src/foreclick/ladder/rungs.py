@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foreclick.batches import EMPTY, Batch, Floats, Ints, sums
-from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.batches.candidate import matched_prefixes
+from foreclick.batches.arrays import numbered, taken, value_of_each
 from foreclick.estimation.columns import ModelError, View
 from foreclick.estimation.slots import group_sums
 from foreclick.kept import kept
@@ -275,7 +274,7 @@ class SlotChain:
         by_exposure = np.zeros((width, 0))
         where: Ints = np.zeros(0, dtype=np.int64)
         for j, rung in reversed(list(enumerate(self.chain.rungs))):
-            passed, owner = gradient[:, rung.coarser], context[self.chain.base(j)]
+            passed, owner = taken(gradient, rung.coarser), context[self.chain.base(j)]
             owner = self.by_cell(j, self.slots.context, owner)
             expected = self.by_cell(j, self.rungs[j].expected, self.rates[j].expected)
             # A rung without rates of its own has no model errors; its exposure may matter.
@@ -334,6 +333,12 @@ class LogCells(NamedTuple):
     coarser: Ints
     examined: Ints
     pair: Ints
+
+    @property
+    def position_of(self) -> Ints:
+        """Shape (G,): the position of each of the finest cells."""
+        slots = np.arange(len(self.n)) if len(self.prefix) else self.examined
+        return np.asarray(slots % self.finest.shape[1])
 
     def chain(self, strengths: Sequence[float], exposure: Floats, pairs: int) -> RungChain:
         """The rungs down to "position", of slots with these exposures, shape (L, K)."""
@@ -399,8 +404,7 @@ def slot_cells(view: View, cells: LogCells, slots: Slots, *, by_list: bool) -> S
     other: list[Ints] = [pair * np.int64(width) + k]
     if by_list:
         lists, listed = policies.lists, slots.listed
-        begins = matched_prefixes(batch, lists, width)
-        begin, whole = begins[listed, k], begins[listed, -1]
+        begin, whole = policies.begins[listed, k], policies.begins[listed, -1]
         start = cells.starts[np.minimum(k, depth - 1)]
         fine = np.where(whole < 0, -1, whole * depth + k), np.where(begin < 0, -1, begin + start)
         logged = [*fine, *logged]

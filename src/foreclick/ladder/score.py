@@ -34,6 +34,7 @@ from foreclick.allowances import (
     UNREACHABLE_SD,
 )
 from foreclick.batches import EMPTY, Bools, Floats, Ints, padded, ratio, sums
+from foreclick.batches.arrays import taken
 from foreclick.batches.batch import BatchPart
 from foreclick.estimation import sources as source
 from foreclick.estimation.columns import CoefficientInfluence, ColumnBatch, ModelError, View
@@ -144,7 +145,7 @@ def list_values(view: View, targets: list[Target], fit: CandidateFit) -> Floats:
     rate = chain.rate * fit.log.spec.unit
     if fit.click_values is not None:
         rate = rate * slot_values(view, fit, fit.click_values, slots).shown
-    theta = np.stack([padded(target.metric.theta, depth) for target in targets])[:, slots.position]
+    theta = taken(np.stack([padded(a.metric.theta, depth) for a in targets]), slots.position)
     return group_sums(slots.listed, rate * theta, len(view.policies.lists.mass))
 
 
@@ -160,7 +161,9 @@ class _Columns(NamedTuple):
         theta: Shape (A, K): the weight of positions.
         known: Shape (E, X): 1 where the candidate has lists; elsewhere it is what production is.
         credit: Shape (E, R): what a record earned.
-        cells: the log's; `position`, `context`: Shape (G,): of the finest.
+        cells: the log's.
+        weight: Shape (E, G): θ of the finest of them, where the candidate has lists.
+        context: Shape (G,): of each.
         slots: of candidates, on the rungs that know a position.
         unlogged: Shape (Q,): whether the log never showed their pairs.
         shown: Shape (E, Q): h, in which a slot is shown by the candidate.
@@ -175,7 +178,7 @@ class _Columns(NamedTuple):
     known: Floats
     credit: Floats
     cells: LogCells
-    position: Ints
+    weight: Floats
     context: Ints
     slots: SlotChain
     unlogged: Bools
@@ -214,14 +217,12 @@ def _columns(
     theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
     slots = candidate_slots(view, depth, by_list=log.top == "list")
     cells = log_cells(batch, log.top, log.spec.reward)
-    position = np.zeros(len(chain.finest.n), dtype=np.int64)
-    there = batch.lists != EMPTY
-    position[cells.finest[there]] = np.nonzero(there)[1]
-    context = batch.pair_context[chain.base()]
+    context = taken(batch.pair_context, chain.base())
     known = np.tile(view.known.T, (len(targets), 1)).astype(np.float64)
     mass = slots.mass * batch.context_n[slots.context]
-    shown = theta[:, slots.position][:, None] * mass
-    logged = np.repeat(theta[:, position] * chain.finest.n, view.count, axis=0)
+    shown = taken(theta, slots.position)[:, None] * mass
+    weight = taken(np.repeat(theta, view.count, axis=0), cells.position_of)
+    weight *= taken(known, context)
     f = np.stack([row_credit(batch, target.metric) for target in targets])
     return _Columns(
         view,
@@ -230,12 +231,12 @@ def _columns(
         known,
         np.repeat(f, view.count, axis=0),
         cells,
-        position,
+        weight,
         context,
         candidate_chain(view, fit, state, slots),
         slots.pair >= batch.pair_count,
         shown.reshape(len(known), len(slots.pair)),
-        logged * known[:, context],
+        weight * chain.finest.n,
         None if fit.click_values is None else slot_values(view, fit, fit.click_values, slots),
         by_context,
     )
@@ -291,13 +292,12 @@ def _with_weights(
     coverage: Coverage[Floats], columns: _Columns, by_click: Floats
 ) -> Coverage[Floats]:
     """With sums of the weights of records and of their squares, for the effective sample size."""
-    theta = np.repeat(columns.theta[:, columns.position], columns.view.count, axis=0)
-    weight = theta * (columns.known[:, columns.context] * columns.logged_value) + by_click
-    n = columns.slots.chain.finest.n
+    weight = columns.weight * columns.logged_value + by_click
+    records = weight * columns.slots.chain.finest.n
     return replace(
         coverage,
-        weighted=columns.sums(columns.context, weight * n),
-        squared=columns.sums(columns.context, weight**2 * n),
+        weighted=columns.sums(columns.context, records),
+        squared=columns.sums(columns.context, weight * records),
     )
 
 
@@ -429,7 +429,7 @@ def _on_pairs(state: RungState, fit: CandidateFit, weight: Floats, some: Ints | 
     m = pairs.expected[some] * level[context]
     by_log_level = group_sums(context, weight * (share * pairs.rate[some]), len(level))
     by_context = by_log_level / (level * (log.context.n + t))
-    passed = by_context[:, context] * pairs.exposure[some]
+    passed = taken(by_context, context) * pairs.exposure[some]
     error = (weight - passed) * (share * m / np.sqrt(a))
     return _OnPairs(by_log_level, by_context, passed, error)
 
@@ -442,15 +442,16 @@ def _pair_gradient(
     level, logged, own = log.rates.level, len(log.item.n), sample.part.pairs
     count, t = len(level), fit.parameters.t
     jacobian = sample.pairs.score_jacobian(fit.parameters)
-    of_coefficients = -(jacobian @ fit.solution.inverse.T).T
+    of_coefficients = -(fit.solution.inverse @ jacobian.T)
     found = _on_pairs(state, fit, weights.base, slice(None))
     shared = _on_pairs(state, fit, of_coefficients, own)
-    other = np.ones(len(pairs.rate), dtype=np.bool_)
-    other[own] = False
+    unfitted = np.ones(len(pairs.rate), dtype=np.bool_)
+    unfitted[own] = False
+    other = np.flatnonzero(unfitted)
     by_level = np.concatenate([found.by_log_level, shared.by_log_level])
     unexplained = [
-        ModelError(pairs.context[own], np.concatenate([found.error[:, own], shared.error])),
-        ModelError(pairs.context[other], found.error[:, other]),
+        ModelError(pairs.context[own], np.concatenate([taken(found.error, own), shared.error])),
+        ModelError(pairs.context[other], taken(found.error, other)),
         ModelError(np.arange(count), by_level * (np.sqrt(t) / (log.context.n + t) / level)),
     ]
     m = pairs.expected * level[pairs.context]
@@ -460,9 +461,9 @@ def _pair_gradient(
     else:
         by_beta = [*(by_log_mean @ pairs.features).T[:, :, None]]
     own_weight = 1 / (log.item.n + fit.parameters.a / log.rates.m)
-    by_click = found.by_context[:, batch.pair_context] * log.rates.prior_share
+    by_click = taken(found.by_context, batch.pair_context) * log.rates.prior_share
     by_click += weights.base[:, :logged] * own_weight
-    by_shared = shared.by_context[:, batch.pair_context[own]] * log.rates.prior_share[own]
+    by_shared = taken(shared.by_context, batch.pair_context[own]) * log.rates.prior_share[own]
     by_shared += of_coefficients * own_weight[own]
     return _PairGradient(by_click, by_shared, np.stack(by_beta), unexplained)
 
@@ -472,11 +473,12 @@ def _slope(columns: _Columns, pairs: _PairGradient, gradient: ChainGradient) -> 
     depth, chain = columns.view.batch.depth, columns.slots
     of_log = columns.cells.examined % depth
     position = chain.by_cell(chain.chain.examined, chain.slots.position, of_log)
-    by_p = []
-    for place in range(1, depth):
-        here = np.flatnonzero(position == place)
-        by_p.append(columns.sums(gradient.context[here], gradient.by_exposure[:, here]))
-    return np.concatenate([pairs.by_beta, np.stack(by_p)]) if by_p else pairs.by_beta
+    count = columns.view.batch.context_count if columns.by_context else 1
+    width = max(columns.view.policies.depth, depth)
+    at = position + gradient.context * np.int64(width) if columns.by_context else position
+    by_p = group_sums(at, gradient.by_exposure, count * width)
+    by_p = by_p.reshape(len(by_p), count, width).transpose(2, 0, 1)
+    return np.concatenate([pairs.by_beta, by_p[1:depth]])
 
 
 # --- model errors ---------------------------------------------------------------------------------
@@ -558,11 +560,11 @@ class _Residuals(NamedTuple):
         """
         expected = by_row(-self.expected, cell[self.lists.list], by_cell.T)
         clicked = cell[self.lists.list[self.lists.of_row[self.row]], self.position]
-        return self.with_clicks(expected, by_cell[:, clicked])
+        return self.with_clicks(expected, taken(by_cell, clicked))
 
     def with_clicks(self, of_lists: Floats, of_clicks: Floats) -> Floats:
         """Shape (V, R): what lists by day have, (V, Z), and Σ A c of clicks, with A (V, C)."""
-        found = of_lists[:, self.lists.of_row]
+        found = taken(of_lists, self.lists.of_row)
         for own, each in zip(found, of_clicks, strict=True):
             np.add(own, sums(self.row, each * self.value, len(own)), out=own)
         return found
@@ -626,9 +628,9 @@ def _influence(
     """
     batch, unit = columns.view.batch, columns.fit.log.spec.unit
     psi = residuals.over_slots(columns.cells.finest, by_click)
-    psi += ratio(earned.difference, batch.context_n)[:, batch.row_context]
+    psi += taken(ratio(earned.difference, batch.context_n), batch.row_context)
     psi *= unit
-    psi += columns.credit * columns.known[:, batch.row_context]
+    psi += columns.credit * taken(columns.known, batch.row_context)
     return psi
 
 
@@ -681,7 +683,7 @@ def _own_clicks(columns: _Columns, by_click: Floats, residuals: _Residuals) -> F
     """
     batch, slots, chain = columns.view.batch, columns.slots.slots, columns.slots.chain
     p = padded(tuple(columns.fit.parameters.p), max(len(columns.theta[0]), batch.depth))
-    size, pair, e = batch.pair_count, chain.base(), p[columns.position]
+    size, pair, e = batch.pair_count, chain.base(), p[columns.cells.position_of]
     shown, known = columns.shown * columns.shown_value * p[slots.position], ~columns.unlogged
     gradient = group_sums(slots.pair[known], shown[:, known], size)
     gradient -= group_sums(pair, columns.logged * columns.logged_value * e, size)

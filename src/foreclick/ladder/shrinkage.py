@@ -109,14 +109,15 @@ def best_strength(loss: Callable[[float], float]) -> float:
 
 def poisson_losses(c: Floats, mean: Floats) -> Floats:
     """μ − c log μ of clicks c of means μ, whose sum is least for the right means."""
-    losses, hit = mean.copy(), c > 0
+    losses, hit = mean.copy(), np.flatnonzero(c)
     losses[hit] -= c[hit] * np.log(np.maximum(mean[hit], 1e-300))
     return losses
 
 
 def poisson_loss(c: Floats, mean: Floats) -> float:
     """Σ μ − c log μ."""
-    return float(poisson_losses(c, mean).sum())
+    hit = np.flatnonzero(c)
+    return float(mean.sum() - c[hit] @ np.log(np.maximum(mean[hit], 1e-300)))
 
 
 def negative_binomial_loss(c: Floats, mean: Floats) -> Callable[[float], float]:
@@ -124,10 +125,12 @@ def negative_binomial_loss(c: Floats, mean: Floats) -> Callable[[float], float]:
     from scipy.special import gammaln  # noqa: PLC0415 - slow to import
 
     c, mean = c[mean > 0], mean[mean > 0]
+    hit = np.flatnonzero(c)  # where nothing was clicked, the other terms are 0
+    clicked, expected = c[hit], mean[hit]
 
     def loss(log_s: float) -> float:
         s = np.exp(log_s)
-        each = gammaln(c + s) - gammaln(s) - s * np.log1p(mean / s) - c * np.log1p(s / mean)
-        return float(-each.sum())
+        each = gammaln(clicked + s) - gammaln(s) - clicked * np.log1p(s / expected)
+        return float(s * np.log1p(mean / s).sum() - each.sum())
 
     return loss

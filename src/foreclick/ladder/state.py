@@ -80,12 +80,12 @@ def rung_state(view: View, fit: CandidateFit) -> RungState:
     batch, count = view.batch, view.batch.pair_count
     every = candidate_features(view)
     own = production_features(batch)
-    own = np.concatenate([own, np.zeros((every.shape[1] - count, 2))])
+    own = np.concatenate([own, np.zeros((2, every.shape[1] - count))], axis=1)
     used = used_features(view, every, fit.distinct, fit.earlier)
     x = CandidateFeatures.of(used).columns(powers(own))
     expected = expected_rates(x, fit.parameters.beta)
     log = ladder_chain(batch, fit.log, fit.parameters, expected[:count].copy())
-    shown_before = np.zeros(len(own) - count, dtype=np.bool_)
+    shown_before = np.zeros(own.shape[1] - count, dtype=np.bool_)
     if fit.earlier is not None:
         shown_before = used[-1, count:, 0] > 0
     new = _unlogged(view, fit, every[:, count:], expected[count:], shown_before)

@@ -7,15 +7,15 @@ that does not predict better than coarser rungs do, by `GAIN`, has no rates of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from foreclick.batches import Floats, Ints, sums
-from foreclick.batches.arrays import numbered, value_of_each
-from foreclick.ladder.features import running_sums
+from foreclick.batches.arrays import numbered, ordered, value_of_each
+from foreclick.ladder.features import sums_before
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.shrinkage import (
@@ -45,8 +45,12 @@ def item_strengths(parts: Sequence[Pairs], at: RateParameters) -> RateParameters
         days, r, batch = part.days, part.rates(at), part.batch
         e, m, c = part.day_exposure(at), part.day_expected(at), part.day_clicks
         binary += r.alpha**2 @ np.asarray(part.exposed[0] @ at.p**2), r.alpha @ r.exposure
-        late = days.day >= days.days // 2 if days.dated else np.ones(len(e), dtype=np.bool_)
-        of_pairs.append(np.stack([c, e, days.up_to(c), days.up_to(e), m])[:, late])
+        of_pairs.append(np.stack([c, e, m]))
+        if days.dated:
+            earlier = days.before(c), days.before(e)
+            # Without earlier records, a day's loss is the same at any strength.
+            some = np.flatnonzero((earlier[1] > 0) & (days.day >= days.days // 2))
+            of_pairs[-1] = np.stack([c, e, m, *earlier])[:, some]
         share, context = r.prior_share[days.pair], batch.pair_context[days.pair].astype(np.int64)
         # Pair-days of a context are in the order of pairs: bring those of a day together.
         context_days, number = numbered(
@@ -54,24 +58,25 @@ def item_strengths(parts: Sequence[Pairs], at: RateParameters) -> RateParameters
         )
         each = [sums(number, values, len(context_days)) for values in (share * c, share * e * m)]
         owner = value_of_each(number, context)
-        of_contexts.append(np.stack([*each, *(running_sums(owner, one) for one in each)]))
-    c, e, c_all, e_all, m = np.concatenate(of_pairs, axis=1)
-    clicks, mean, clicks_all, mean_all = np.concatenate(of_contexts, axis=1)
-    if not any(part.days.dated for part in parts):
+        of_contexts.append(np.stack([*each, *(sums_before(owner, one) for one in each)]))
+    c, e, m, *of_earlier = np.concatenate(of_pairs, axis=1)
+    clicks, mean, clicks_before, mean_before = np.concatenate(of_contexts, axis=1)
+    if not of_earlier:
         scale = max(1 - binary[0] / binary[1], 0.01) if binary[1] > 0 else 1.0
         return replace(
             at,
             a=best_strength(negative_binomial_loss(c / scale, e * m / scale)),
             t=best_strength(negative_binomial_loss(clicks, mean)),
         )
+    c_before, e_before = of_earlier
 
     def of_pair(log_a: float) -> float:
         a = np.exp(log_a)
-        return poisson_loss(c, e * (c_all - c + a) / (e_all - e + a / m))
+        return poisson_loss(c, e * (c_before + a) / (e_before + a / m))
 
     def of_context(log_t: float) -> float:
         t = np.exp(log_t)
-        return poisson_loss(clicks, mean * (clicks_all - clicks + t) / (mean_all - mean + t))
+        return poisson_loss(clicks, mean * (clicks_before + t) / (mean_before + t))
 
     return replace(at, a=best_strength(of_pair), t=best_strength(of_context))
 
@@ -113,7 +118,7 @@ def list_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Li
 
 
 class _Entries(NamedTuple):
-    """Cells of a rung on each day: what they earn, what they earned before, and coarser cells.
+    """Cells of a rung on each day: what they earn, and what they earned before.
 
     Attributes:
         one: what a record adds to n; None in a log with days. Without days, what was earned before
@@ -124,13 +129,26 @@ class _Entries(NamedTuple):
     n: Floats
     c_before: Floats
     n_before: Floats
-    coarser: Ints
     one: Floats | None = None
 
     def by_click(self) -> tuple[Floats, Floats]:
         """Shape (entries,) each: records that were clicked, and what others add to n."""
         one = np.ones(1) if self.one is None else self.one
         return self.c, np.maximum(self.n - self.c * one, 0.0)
+
+
+class _Rung(NamedTuple):
+    """A rung of one batch.
+
+    Attributes:
+        entries: its cells on each day.
+        coarser: the entry of the next coarser rung that each belongs to.
+        exposure: how much a record of each is examined.
+    """
+
+    entries: _Entries
+    coarser: Ints
+    exposure: Floats | float
 
 
 def finer_strengths(
@@ -152,49 +170,52 @@ def finer_strengths(
         expected.append(_item_rates(part, at))
         chains.append(_chain(part, own_slots, at, read))
     fitted: list[float] = []
-    for j in range(len(chains[0])):
-        entries = [chain[j] for chain in chains]
-        coarser = [x[own.coarser] * e for x, (own, e) in zip(expected, entries, strict=True)]
+    for rungs in zip(*chains, strict=True):
+        expected = [x[of.coarser] * of.exposure for of, x in zip(rungs, expected, strict=True)]
+        entries, x = _told(rungs, expected)
         best, losses = minimum_on_grid(
-            lambda j: _loss(entries, coarser, STRENGTHS[j]),  # noqa: B023
+            lambda j: _loss(entries, x, STRENGTHS[j]),  # noqa: B023
             len(STRENGTHS),
         )
         s = float(STRENGTHS[best])
-        gain = _loss(entries, coarser, np.inf) - losses[best]
-        if gain <= GAIN or gain <= GAIN_Z * _gain_sd(entries, coarser, s):
+        gain = _loss(entries, x, np.inf) - losses[best]
+        if gain <= GAIN or gain <= GAIN_Z * _gain_sd(entries, x, s):
             s = np.inf
         fitted.append(s)
-        expected = [_rate(own, x, s) for (own, _), x in zip(entries, coarser, strict=True)]
+        expected = [_rate(of.entries, x, s) for of, x in zip(rungs, expected, strict=True)]
     return tuple(fitted[::-1])
 
 
-def _loss(entries: Sequence[tuple[_Entries, Floats]], coarser: Sequence[Floats], s: float) -> float:
+def _told(rungs: Sequence[_Rung], expected: Sequence[Floats]) -> tuple[_Entries, Floats]:
+    """The entries of all batches that earlier records tell of, and what is expected of them.
+
+    The others cost the same at any strength.
+    """
+    some = [np.flatnonzero(of.entries.n_before) for of in rungs]
+
+    def told(values: Iterable[Floats]) -> Floats:
+        return np.concatenate([each[at] for each, at in zip(values, some, strict=True)])
+
+    c, n, c_before, n_before, one = zip(*(of.entries for of in rungs), strict=True)
+    ones = None if one[0] is None else told(one)
+    return _Entries(told(c), told(n), told(c_before), told(n_before), ones), told(expected)
+
+
+def _loss(at: _Entries, x: Floats, s: float) -> float:
     """Σ μ − c log μ of a rung of strength s."""
-    return sum(float(_losses(at, x, s).sum()) for (at, _), x in zip(entries, coarser, strict=True))
-
-
-def _gain_sd(
-    entries: Sequence[tuple[_Entries, Floats]], coarser: Sequence[Floats], s: float
-) -> float:
-    """The standard error of the gain of a rung of strength s: by cell and day, or by record."""
-    total = 0.0
-    for (at, _), x in zip(entries, coarser, strict=True):
-        if at.one is None:
-            total += float(((_losses(at, x, np.inf) - _losses(at, x, s)) ** 2).sum())
-            continue
-        each = zip(
-            at.by_click(), _record_losses(at, x, np.inf), _record_losses(at, x, s), strict=True
-        )
-        total += sum(float(records @ (coarse - fine) ** 2) for records, coarse, fine in each)
-    return float(np.sqrt(total))
-
-
-def _losses(at: _Entries, x: Floats, s: float) -> Floats:
-    """Shape (entries,): μ − c log μ of each."""
     if at.one is None:
-        return poisson_losses(at.c, at.n * _rate(at, x, s))
+        return poisson_loss(at.c, at.n * _rate(at, x, s))
     each = zip(at.by_click(), _record_losses(at, x, s), strict=True)
-    return np.asarray(sum(records * losses for records, losses in each))
+    return float(sum(records @ losses for records, losses in each))
+
+
+def _gain_sd(at: _Entries, x: Floats, s: float) -> float:
+    """The standard error of the gain of a rung of strength s: by cell and day, or by record."""
+    if at.one is None:
+        coarse, fine = (poisson_losses(at.c, at.n * _rate(at, x, each)) for each in (np.inf, s))
+        return float(np.sqrt(((coarse - fine) ** 2).sum()))
+    each = zip(at.by_click(), _record_losses(at, x, np.inf), _record_losses(at, x, s), strict=True)
+    return float(np.sqrt(sum(records @ (coarse - fine) ** 2 for records, coarse, fine in each)))
 
 
 def _record_losses(at: _Entries, x: Floats, s: float) -> tuple[Floats, Floats]:
@@ -220,31 +241,28 @@ def _item_rates(part: Pairs, at: RateParameters) -> Floats:
     if not days.dated:
         return part.rates(at).alpha[days.pair]
     e, m = part.day_exposure(at), part.day_expected(at)
-    c_before, e_before = days.up_to(c) - c, days.up_to(e) - e
-    return np.asarray((c_before + at.a) / (e_before + at.a / m))
+    return np.asarray((days.before(c) + at.a) / (days.before(e) + at.a / m))
 
 
 def _chain(
     part: Pairs, slots: ListSlots, at: RateParameters, reading: Floats | None
-) -> list[tuple[_Entries, Floats]]:
-    """The rungs from "position" up: entries, and how much a record of each is examined."""
+) -> list[_Rung]:
+    """The rungs from "position" up."""
     days, batch = part.days, part.batch
     own = days.pair[days.pair_day] * np.int64(batch.depth) + days.position
     each = part.d * at.p[days.position]
     one = None if days.dated else each / np.maximum(days.cell_n, 1e-300)
     day, count = days.day[days.pair_day], days.days
-    rungs = [
-        (_entries(own, day, count, part.c, each, days.pair_day, one), np.ones(len(day))),
-    ]
+    rungs = [_Rung(_entries(own, day, count, part.c, each, one), days.pair_day, 1.0)]
     day, coarser = day[slots.cell], slots.cell
     exposed = _exposed(slots, at, reading)
     for number, cell in enumerate(slots.finer):
         keys, entry = numbered(cell * count + day, (int(cell.max(initial=0)) + 1) * count)
         c, n = sums(entry, slots.c, len(keys)), sums(entry, slots.n, len(keys))
-        lower = value_of_each(entry, coarser, len(keys))
-        each = value_of_each(entry, exposed, len(keys)) if number == 0 else np.ones(len(keys))
+        exposure = 1.0 if number else value_of_each(entry, exposed, len(keys))
         one = None if days.dated else np.ones(len(keys))
-        rungs.append((_entries(keys // count, keys % count, count, c, n, lower, one), each))
+        entries = _entries(keys // count, keys % count, count, c, n, one)
+        rungs.append(_Rung(entries, value_of_each(entry, coarser, len(keys)), exposure))
         coarser = entry
     return rungs
 
@@ -258,15 +276,13 @@ def _exposed(slots: ListSlots, at: RateParameters, reading: Floats | None) -> Fl
 
 
 def _entries(
-    cell: Ints, day: Ints, days: int, c: Floats, n: Floats, coarser: Ints, one: Floats | None
+    cell: Ints, day: Ints, days: int, c: Floats, n: Floats, one: Floats | None
 ) -> _Entries:
     if one is not None:
-        return _Entries(c, n, c, n, coarser, one)
-    key = cell * np.int64(days) + day
-    order = np.argsort(key, kind="stable")
-    before = []
-    for values in (c, n):
-        run = np.empty(len(order))
-        run[order] = running_sums(cell[order], values[order]) - values[order]
-        before.append(np.maximum(run, 0.0))
-    return _Entries(c, n, before[0], before[1], coarser)
+        return _Entries(c, n, c, n, one)
+    size = (int(cell.max(initial=0)) + 1) * days
+    order = ordered(cell * np.int64(days) + day, size)[1]
+    before = np.empty((2, len(order)))
+    for own, values in zip(before, (c, n), strict=True):
+        own[order] = np.maximum(sums_before(cell[order], values[order]), 0.0)
+    return _Entries(c, n, *before)

@@ -18,7 +18,7 @@ from foreclick.batches import Batches, Floats, ratio
 from foreclick.estimation.fits import Drift
 from foreclick.inference import excess
 from foreclick.kept import kept
-from foreclick.ladder.features import pair_days
+from foreclick.ladder.log_chain import plain_pairs
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.sample import fit_log
@@ -59,7 +59,7 @@ def drift_by_positions(batches: Batches, reward: str, examined: tuple[float, ...
     if periods is None:
         return Drift()
     some = fit_log(batches).batches
-    parts = [Pairs(pair_days(batch, dated=True), reward, 1.0) for batch in some]
+    parts = [plain_pairs(batch, reward, 1.0, dated=True) for batch in some]
     at = RateParameters(np.zeros(4), np.array(examined), 1.0, 1.0)
     return drift_of(parts, at, periods.known)
 

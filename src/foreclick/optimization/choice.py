@@ -103,9 +103,9 @@ class LadderRates:
         pair, e = np.repeat(np.arange(pairs), depth), np.tile(p, pairs)
         chain = RungChain((Rung(s, n.ravel(), c.ravel() / unit, pair, pairs, e),))
         exposure, clicks = chain.climb()
-        features = np.stack([n.sum(axis=1), n @ rank_scores(depth)], axis=1)
-        features = features / np.maximum(records, 1e-300)[owner][:, None]
-        x = powers(features)
+        features = np.stack([n.sum(axis=1), n @ rank_scores(depth)])
+        features = features / np.maximum(records, 1e-300)[owner]
+        x = powers(features).T
         expected = expected_rates(x, at.beta)
         r = rates(owner, len(records), clicks, exposure, expected, at)
         rate = chain.rates(r.alpha)[0].rate.reshape(n.shape)

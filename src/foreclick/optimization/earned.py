@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from foreclick.batches import EMPTY, Batch, Candidate, Coding, Floats, Ints, sums
-from foreclick.batches.candidate import matched_prefixes
 from foreclick.errors import PolicyError
 from foreclick.policies import Policy
 from foreclick.question import Logging
@@ -71,7 +70,7 @@ class Choices:
                 "were shown there, or read the log without these contexts, where=…."
             )
         if self.by_list:
-            at, mass = matched_prefixes(batch, coded.lists, depth)[:, depth - 1], coded.lists.mass
+            at, mass = coded.begins[:, depth - 1], coded.lists.mass
         else:
             pair, mass = coded.slots.pair, coded.slots.mass.ravel()
             at = np.where(pair < batch.pair_count, pair, EMPTY)[:, None] * depth

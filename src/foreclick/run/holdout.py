@@ -40,10 +40,16 @@ from foreclick.batches import (
     ratio,
     sums,
 )
-from foreclick.batches.arrays import numbered, value_of_each
+from foreclick.batches.arrays import numbered, taken, value_of_each
 from foreclick.batches.encode import wide
 from foreclick.estimation.cells import CellEntries, Cells, cell_entries, cells_of, list_atoms
-from foreclick.estimation.slots import earned_in, group_sums, row_credit
+from foreclick.estimation.slots import (
+    earned_in,
+    group_sums,
+    log_slots,
+    row_credit,
+    slot_entries,
+)
 from foreclick.estimation.sums import Adds, added
 from foreclick.estimators import Estimator
 from foreclick.ladder.click_value import ClickValue
@@ -189,10 +195,11 @@ def fold_errors(
 def _errors(batches: Batches, question: Question, cut: Cut, cases: Cases) -> dict[Target, Floats]:
     """Shape (4, T) by target: the sums that `FoldErrors` has."""
     found, n, w = {}, cut.case_n[cases.number], cases.weight
+    everything = _Everything(cut.batch)
     for targets in question.groups:
         ladder, reward = targets[0].ladder, targets[0].metric.reward
         if ladder is None:
-            predicted = _weighted(cut, targets)
+            predicted = _weighted(cut, everything, targets)
         else:
             fit, values = production_values(batches, ladder, reward)
             predicted = _by_ladder(cut, targets, checked(fit, values), values)
@@ -252,18 +259,16 @@ class Cut:
 
     def new_shares(self, metrics: Sequence[Metric]) -> Floats:
         """Shape (metrics, Q): which share of each case's slots training never showed."""
-        batch, count, depth = self.batch, self.protocol.count, self.batch.depth
-        lists = batch.lists[batch.row_list]
-        row, position = np.nonzero(lists != EMPTY)
-        cell = lists[row, position].astype(np.int64) * depth + position
-        size = batch.pair_count * depth
-        key, entry = numbered(cell * count + self.fold[row], size * count)
-        own = sums(entry, batch.n[row], len(key))
-        group = key // count
-        unseen = self.training(own, group, sums(group, own, size)) <= 0
-        context = batch.pair_context[group // depth].astype(np.int64)
-        case = np.searchsorted(self.case_key, context * count + key % count)
-        weight = own * np.stack([padded(m.theta, depth)[group % depth] for m in metrics])
+        batch, depth = self.batch, self.batch.depth
+        entries = slot_entries(log_slots(batch, "pair"), "period")
+        own, position = entries.n, np.repeat(np.arange(depth), [len(key) for key in entries.key])
+        pair = np.concatenate(entries.key).astype(np.int64) // batch.cluster_count["period"]
+        group = position * batch.pair_count + pair
+        whole = sums(group, own, depth * batch.pair_count)
+        unseen = self.training(own, group, whole) <= 0
+        context = batch.pair_context[pair].astype(np.int64)
+        case = np.searchsorted(self.case_key, context * self.protocol.count + entries.cluster)
+        weight = own * np.stack([taken(padded(m.theta, depth), position) for m in metrics])
         new, all_ = (
             group_sums(case, each, len(self.case_key)) for each in (weight * unseen, weight)
         )
@@ -403,10 +408,9 @@ class _Everything(Candidate):
         self.__dict__["lists"] = CodedLists(batch.list_context, batch.lists, mass)
 
 
-def _weighted(cut: Cut, targets: list[Target]) -> Floats:
+def _weighted(cut: Cut, everything: Candidate, targets: list[Target]) -> Floats:
     """Shape (A, Q): what is predicted of every case, by targets that share their cells."""
-    batch, count = cut.batch, cut.protocol.count
-    everything = _Everything(batch)
+    count = cut.protocol.count
     cells = cells_of(everything, targets)
     earning = np.zeros(cells.size, dtype=np.bool_)  # other cells predict nothing
     for target in targets:

@@ -8,7 +8,7 @@ import numpy as np
 
 from foreclick.allowances import POOLING_FREEDOM, PSEUDO_RECORDS
 from foreclick.batches import Bools, Cluster, Floats, Ints, ratio, sums
-from foreclick.batches.arrays import numbered
+from foreclick.batches.arrays import numbered, taken
 from foreclick.estimation.cells import CellEntries, cell_entries
 from foreclick.estimation.covariance import ENOUGH_PERIODS
 from foreclick.estimation.parts import BatchParts, cluster_kinds
@@ -60,10 +60,8 @@ def hidden_sums(
     counts = cells.counts
     rewards = [cells.reward_counts(target) for target in w.targets]
     shown = counts.n(rewards[0])[cells.slot]
-    earned, squares = (
-        np.stack([earned_in(counts, each, power)[cells.slot] for each in rewards])
-        for power in (1, 2)
-    )
+    earned = np.stack([taken(earned_in(counts, each), cells.slot) for each in rewards])
+    squares = np.stack([taken(earned_in(counts, each, 2), cells.slot) for each in rewards])
     q = cells.by_cell(squares * w.theta**2)
     x = cells.by_cell(earned * w.theta * w.exposure)
     y = cells.by_cell(shown * w.exposure**2)
@@ -76,9 +74,9 @@ def hidden_sums(
     pool = np.stack([w.by_context(left), w.by_context(free)])  # (2, E, X)
     own = pool[1] >= POOLING_FREEDOM
     shape = w.wanted.shape
-    usual = np.where(own, ratio(pool[0], pool[1]), 0.0)[:, context].reshape(shape)
+    usual = taken(np.where(own, ratio(pool[0], pool[1]), 0.0), context).reshape(shape)
     more = PSEUDO_RECORDS  # of the usual variance, as if they had been seen in each cell
-    pooled = np.where(own[:, context].reshape(shape), 0.0, more * n / (n - 1 + more))
+    pooled = np.where(taken(own, context).reshape(shape), 0.0, more * n / (n - 1 + more))
     by_kind = []
     for kind in kinds:
         if kind == "record":
@@ -114,11 +112,11 @@ def _few_clusters(
     """
     batch, context, cell = w.cells.batch, w.cells.context, entries.cell
     exposed = entries.exposed
-    whole = entries.by_cell(exposed)[:, cell]
+    whole = taken(entries.by_cell(exposed), cell)
     # Not 1 − e/whole, of which rounding leaves little where one cluster has nearly all.
     others = ratio(np.maximum(whole - exposed, 0.0), whole)
     square = exposed * exposed
-    expected = w.rate[:, cell] * exposed
+    expected = taken(w.rate, cell) * exposed
     ee, spared, apart, left = (
         entries.by_cell(each)
         for each in (square, square * others, exposed * others, (entries.earned - expected) ** 2)
@@ -139,7 +137,7 @@ def _few_clusters(
     key = context[cell].astype(np.int64) * clusters + entries.cluster
     at, group = numbered(key, batch.context_count * clusters)
     of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
-    moved = [expected[:, None] * factor[:, :, cell] for factor in (weight, f)]
+    moved = [expected[:, None] * taken(factor, cell) for factor in (weight, f)]
     root = np.sqrt(others)[:, None]
     all_v, all_f = (group_sums(group, each, len(at)) for each in moved)
     part_v, part_f = (group_sums(group, each * root, len(at)) for each in moved)

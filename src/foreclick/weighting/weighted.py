@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from foreclick.batches import EMPTY, Batch, Bools, Candidate, Cluster, Floats, ratio, sums
+from foreclick.batches.arrays import taken
 from foreclick.errors import ModelError
 from foreclick.estimation.cells import CellEntries, Cells, cells_of, list_atoms, other_mass
 from foreclick.estimation.columns import ColumnBatch, View, influence_of_rows
@@ -121,7 +122,7 @@ def weigh(view: View, targets: list[Target], logging: Candidate | str | None) ->
     policies = view.policies
     # The propensity of a list is that of the whole list.
     whole = logging == "propensity" and targets[0].model.cell == "list"
-    cells = cells_of(policies, targets, whole=whole)
+    cells = cells_of(policies, targets, whole=whole, every=isinstance(logging, Candidate))
     exposure = np.stack([cells.exposure(target) for target in targets])
     wanted = cells.by_cell(exposure[:, None] * cells.mass)
     if logging == "propensity":
@@ -139,8 +140,8 @@ def _logged(cells: Cells, targets: list[Target], exposure: Floats, wanted: Float
     """Cells with what the log has of each, by its frequencies; without weights."""
     theta = np.stack([cells.theta(target) for target in targets])
     counts = [cells.reward_counts(target) for target in targets]
-    shown = cells.counts.n(counts[0])[cells.slot]
-    earned = np.stack([earned_in(cells.counts, each)[cells.slot] for each in counts])
+    shown = taken(cells.counts.n(counts[0]), cells.slot)
+    earned = np.stack([taken(earned_in(cells.counts, each), cells.slot) for each in counts])
     records = cells.batch.context_n[cells.context]
     exposed = cells.by_cell(shown * exposure)
     return WeighedCells(
@@ -330,14 +331,14 @@ def score_weighted(
     if not w.by_row and clusters and any(target.curve is not None for target in w.targets):
         scored.shared_errors[EXAMINATION] = _examination_errors(w)
     cut = np.where(np.isfinite(w.clip), w.clip, 0.0)
-    taken = w.value if w.known else np.where(w.free, 0.0, w.credit[:, None] * cut)
-    common = ratio(w.by_context(w.value - taken), batch.context_n)
+    spared = w.value if w.known else np.where(w.free, 0.0, w.credit[:, None] * cut)
+    common = ratio(w.by_context(w.value - spared), batch.context_n)
     cost = None if w.known else w.weight * w.free * w.rate[:, None]
     if entries is not None:
         of = entries.cell
-        moved = w.weight[:, :, of] * entries.earned[:, None]
+        moved = taken(w.weight, of) * entries.earned[:, None]
         if cost is not None:
-            moved -= cost[:, :, of] * entries.exposed[:, None]
+            moved -= taken(cost, of) * entries.exposed[:, None]
         count = batch.cluster_count[kind]
         own = group_sums(entries.cluster, moved, count).reshape(-1, count)
         scored.cluster_influence = own + (records_by_cluster(batch, kind) @ common.T).T
@@ -406,16 +407,16 @@ def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) ->
     of, slot, line = cells.cell[atoms], number[cells.counts.slot], cells.counts.line
     expected = None
     if cost is not None:
-        by_slot = _ended(cost[:, :, of] * w.exposure[:, None, atoms])
+        by_slot = _ended(taken(cost, of) * taken(w.exposure, atoms)[:, None])
         risk = cells.reward_counts(w.targets[0]).at_risk
         if risk is not None:
             line, slot = np.arange(len(batch.n)), slot[line]
         expected = np.zeros((len(by_slot), len(slot)))
         for own, values in zip(expected, by_slot, strict=True):
             for k, column in enumerate(slot.T):
-                more = values[column] if risk is None else values[column] * risk[:, k]
-                np.add(own, more, out=own)
-    gain = _ended(w.weight[:, :, of] * w.theta[:, None, atoms])
+                more = taken(values, column)
+                np.add(own, more if risk is None else more * risk[:, k], out=own)
+    gain = _ended(taken(w.weight, of) * taken(w.theta, atoms)[:, None])
     rewards = [cells.reward_counts(target) for target in w.targets for _ in range(view.count)]
     return influence_of_rows(batch, line, slot, common, gain, expected, rewards)
 
