@@ -260,7 +260,10 @@ def training_assumed(policies: Iterable[Policy], who: str = "the candidate was n
     """
     if not any(isinstance(each, Lists) and not each.optimized for each in policies):
         return ""
-    return f"Assumes that {who} trained on these clicks; else evaluate(trained_until=…)."
+    return (
+        f"Assumes that {who} trained on these clicks; if it was, evaluate it with trained_until=, "
+        "the last day of its training."
+    )
 
 
 def repetition_note(answering: str, contexts: int, median: float) -> list[str]:
