@@ -190,6 +190,14 @@ SAME: dict[str, tuple[list[str], Callable[[], Result]]] = {
         lambda: evaluated(log=read(propensity="share"), logging="propensity", estimators="list"),
     ),
     "backtest": (BACKTEST, backtested),
+    "examination": (
+        ["examination", "days.parquet", *Q, "--period", "day", "--confidence", "0.8"],
+        lambda: fc.examination(read(DAYS, period="day"), confidence=0.8),
+    ),
+    "judgments": (
+        ["judgments", "days.parquet", *Q, "--period", "day", "-o", "grades.qrels"],
+        lambda: fc.judgments(read(DAYS, period="day")),
+    ),
     "ranks": ([*BACKTEST, "--ranks", "2-5"], lambda: backtested(ranks=(2, 5))),
     "forward": ([*BACKTEST, "--forward"], lambda: backtested(forward=True)),
     "compare": (

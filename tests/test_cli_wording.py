@@ -19,7 +19,7 @@ SAID = {
     "Read it with rewards={'orders': …}.": "Read it with --reward orders=….",
     "Say rewards={'clicks': 'click'}.": "Say --reward clicks=click.",
     "long=('request', 'rank'), items='doc'?": "foreclick tally --long request,rank, --items doc?",
-    "evaluate it with trained_until=, the last day": "evaluate it with --trained-until, the last day",
+    "ask it with trained_until=, the day": "ask it with --trained-until, the day",
     "Next: fc.backtest(log), or compare by fc.evaluate.": (
         "Next: foreclick backtest, or compare by foreclick evaluate."
     ),

@@ -122,11 +122,11 @@ def test_a_log_gets_few_lines_and_short_work_none(clock, capsys):
             clock[0] = float(second)
             progress("Counting", second / 1000)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "[20 s] Counting, 2%, 16 min left"
+    assert lines[0] == "[5 s] Counting, 0%, 17 min left"
     assert 5 <= len(lines) <= 12
     with working() as progress:
         progress("Counting")
-        clock[0] += 19
+        clock[0] += 4
         progress("Writing")
     assert capsys.readouterr().err == ""
 
@@ -169,9 +169,10 @@ def test_notebooks_and_logs_that_call_themselves_terminals_get_lines(clock, monk
             clock[0] = float(second)
             progress("Counting", second / 60)
     assert terminal.getvalue().splitlines() == [
+        "[5 s] Counting, 8%, 55 s left",
+        "[10 s] Counting, 17%, 50 s left",
         "[20 s] Counting, 33%, 40 s left",
-        "[30 s] Counting, 50%, 30 s left",
-        "[45 s] Counting, 75%, 15 s left",
+        "[40 s] Counting, 67%, 20 s left",
     ]
 
 

@@ -124,7 +124,7 @@ OPTIONS: dict[str, Option] = {
         whole(1, "the number of periods", "7"), "hold out N periods at once, such as 7 days", 1
     ),
     "forward": Option(flag, "predict a period from earlier ones only"),
-    "within": Option(choice("auto", "context", "period")),
+    "within": Option(choice("auto", "context", "period"), "compare positions within these", "auto"),
     "variant": Option(column, "which arm a record belongs to", "variant"),
     "experiment": Option(column, "which test, if there were several"),
     "control": Option(

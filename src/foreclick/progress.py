@@ -309,7 +309,7 @@ def _lines() -> Progress:
         nonlocal next_report
         elapsed = time.monotonic() - start
         if elapsed >= next_report:
-            next_report = 1.5 * elapsed
+            next_report = 2.0 * elapsed
             announce(f"[{elapsed:.0f} s] {line}")
 
     def announce(line: str) -> None:

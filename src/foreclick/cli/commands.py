@@ -168,6 +168,37 @@ def replay(files: list[str], options: Options) -> Result:
     return fc.replay(log, **given(options, "variant experiment control metrics confidence"))
 
 
+@command("LOG…", "by within confidence", LOG, OUTPUT)
+def examination(files: list[str], options: Options) -> Result:
+    """How much each position is looked at.
+
+    Examples:
+      foreclick examination log.parquet --context query --period day
+      foreclick examination tally.parquet --by device -o curve.svg
+    """
+    return fc.examination(_log(options, files), **given(options, "by within confidence"))
+
+
+@command("LOG… -o FILE", "confidence", LOG, OUTPUT, group="Make files", saves=False)
+def judgments(files: list[str], options: Options) -> Result:
+    """Grades of items for each query, from clicks, as a file of judgments.
+
+    It goes to a .qrels, .txt, .json, .csv or .parquet file.
+
+    Examples:
+      foreclick judgments log.parquet --context query --period day -o grades.qrels
+      foreclick judgments tally.parquet -o grades.csv
+    """
+    from foreclick.engines.files import checked_file
+    from foreclick.questions.judgments import ENDINGS
+
+    path = checked_file(_needed_output(options), ENDINGS)
+    found = fc.judgments(_log(options, files), **given(options, "confidence"))
+    report_step(f"Writing {Path(path).name}")
+    found.save(path)
+    return found
+
+
 def _log(options: Options, files: list[str]) -> fc.Log | fc.Tally:
     report_step("Reading the log")
     from foreclick.cli.inputs import read_log

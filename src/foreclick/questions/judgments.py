@@ -32,7 +32,7 @@ from foreclick.results import Result
 from foreclick.tallies import LogLike, local_tally, refuse_drawn
 from foreclick.words import number_of, plural
 
-_ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
+ENDINGS = (".qrels", ".txt", ".json", ".csv", ".parquet")
 
 TOP = 3  # the highest grade
 
@@ -67,7 +67,7 @@ class Judgments(Result):
             path: where to; an existing file is replaced.
             title: of the page.
         """
-        if title or ending(os.fspath(path)) not in _ENDINGS:
+        if title or ending(os.fspath(path)) not in ENDINGS:
             super().save(path, title)
         else:
             self.write(path)
@@ -84,7 +84,7 @@ class Judgments(Result):
         A field of a TREC file ends at a blank. Those of contexts are percent-encoded,
         ``red%20shoes``, which `Ranking` reads in runs too and ``urllib.parse.unquote`` undoes.
         """
-        target = checked_file(path, _ENDINGS)
+        target = checked_file(path, ENDINGS)
         kind = ending(target)
         if kind in (".csv", ".parquet"):
             write_rows(self._named(), target)
