@@ -108,6 +108,7 @@ OPTIONS: dict[str, Option] = {
     "replay": Option(
         _FILE, "a tally of past A/B tests: the verdict allows for the errors of predictions there"
     ),
+    "save": Option(Text("NAME"), "keep the log's columns under this name in foreclick.toml"),
     "candidate": Option(_FILE, "how much of this candidate was ever shown"),
     "candidates": Option(
         Text("NAME=FILE", rules.pair("NAME=VALUE, such as new=new.parquet"), repeats=True),

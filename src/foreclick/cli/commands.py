@@ -29,16 +29,20 @@ _PLAN = f"metrics:one_metric {_EXPLORE}"
 _OPTIMIZE = "pessimism max_change min_shown deterministic logging"
 
 
-@command("LOG…", "candidate", READING, _SHARED)
+@command("LOG…", "candidate save", READING, _SHARED)
 def check(files: list[str], options: Options) -> Result:
     """What is in a log, and what can be evaluated with it.
 
-    With a candidate: how much of what it shows was ever shown.
+    With a candidate: how much of what it shows was ever shown. With --save, columns that are
+    not named are guessed, and all are kept: later commands take the name as the log.
 
     Examples:
       foreclick check log.parquet --context query --period day --unit user
+      foreclick check "logs/*.parquet" --save shop
       foreclick check tally.parquet --candidate new.parquet
     """
+    if options.save is not None:
+        return _saved(files, options)
     if options.candidate is not None:
         return fc.support(*_log_and_candidate(options, [*files, options.candidate]))
     return fc.check(_log(options, files))
@@ -214,6 +218,20 @@ def _log_and_candidate(options: Options, files: list[str]) -> tuple[fc.Log | fc.
     report_step("Reading the candidate")
     policy = read_candidate(path, options, log)
     return _log(options, log), policy
+
+
+def _saved(files: list[str], options: Options) -> Result:
+    """What is in a log, whose columns are kept under a name."""
+    from foreclick.cli.inputs import given_roles
+    from foreclick.engines import open_source
+    from foreclick.logs.project import proposed, save_log
+
+    if len(files) != 1:
+        raise SourceError("--save is for one log: give one file, directory or glob.")
+    roles = proposed(open_source(files[0])) | given_roles(options)
+    log = fc.read_log(files[0], **roles)
+    found = fc.check(log)
+    return replace(found, notes=(save_log(options.save, files[0], roles), *found.notes))
 
 
 def _needed_output(options: Options) -> str:

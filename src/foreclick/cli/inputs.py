@@ -11,6 +11,7 @@ from foreclick.cli.app import LOG, given
 from foreclick.engines import Table, default_engine, laptop, open_source, unchanged
 from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
+from foreclick.logs.project import named_log
 from foreclick.policies.columns import ROLES, Roles, policy_of
 from foreclick.policies.runs import is_run
 from foreclick.rules import split_names
@@ -33,11 +34,7 @@ def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
     engine = laptop(**limits) if limits else default_engine()
     tallies = [path for path in paths if is_tally(path)]
     raw = [path for path in paths if path not in tallies]
-    roles = given(options, f"{LOG} propensity count invalid long sample")
-    roles |= {role: None for role in ("context", "clicks") if roles.get(role) == ""}
-    if "rewards" in roles:
-        pairs = roles["rewards"]
-        roles["rewards"] = {n: split_names(c) if "," in c else c for n, c in pairs}
+    roles = given_roles(options)
     idle = ["reward" if role == "rewards" else role for role in _COUNTED if role in roles]
     if idle and not raw:
         raise SourceError(
@@ -47,9 +44,22 @@ def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
     counted = [read_in(engine, path) for path in tallies]
     if not raw:
         return sum(counted[1:], counted[0])
-    with unchanged(raw):
-        log = fc.read_log(_stacked(raw, engine), **roles)
+    if len(raw) == 1 and named_log(raw[0]):
+        log = fc.read_log(raw[0], **roles)
+    else:
+        with unchanged(raw):
+            log = fc.read_log(_stacked(raw, engine), **roles)
     return sum(counted, fc.tally(log)) if counted else log
+
+
+def given_roles(options: Options) -> dict[str, Any]:
+    """The options of `read_log` that were given."""
+    roles = given(options, f"{LOG} propensity count invalid long sample")
+    roles |= {role: None for role in ("context", "clicks") if roles.get(role) == ""}
+    if "rewards" in roles:
+        pairs = roles["rewards"]
+        roles["rewards"] = {n: split_names(c) if "," in c else c for n, c in pairs}
+    return roles
 
 
 def _stacked(paths: list[str], engine: Engine) -> Table:
@@ -96,8 +106,10 @@ def _candidate(path: str, options: Options, log: Sequence[str]) -> fc.Policy:
     tallies = [each for each in log if is_tally(each)]
     counted = fc.read_tally(tallies[0]) if tallies else None
     names = dict(counted.names) if counted is not None else {}
+    named_roles = (named_log(log[0]) or {}) if len(log) == 1 else {}
+    names |= {role: named_roles[role] for role in ("context", "items") if role in named_roles}
     names |= {role: c or None for role, c in given(options, "context items").items()}
-    if "items" in names and given(options, "long"):
+    if "items" in names and (given(options, "long") or "long" in named_roles):
         names["item"] = names.pop("items")
     contexts = counted.drawn_contexts if counted is not None and len(log) == 1 else None
     table = open_source(path)

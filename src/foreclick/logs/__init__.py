@@ -23,6 +23,7 @@ from foreclick.engines import (
 from foreclick.errors import EngineError, InvalidLogError, SourceError
 from foreclick.kept import KeptValues
 from foreclick.logs.drawing import Drawing, SampleSize, drawing_of, totals_of
+from foreclick.logs.project import by_name
 from foreclick.logs.roles import (
     BUCKET,
     CONTEXT,
@@ -133,6 +134,7 @@ DEPTH = Number(
 )
 
 
+@by_name
 @checked(depth=DEPTH)
 def read_log(
     source: TableLike,
@@ -158,7 +160,8 @@ def read_log(
     Args:
         source: a path or glob (Parquet, CSV, JSON), a pandas or Polars frame, an Arrow table, a
             DuckDB relation, a Spark DataFrame, an Ibis table of any backend, or, with a connection
-            to PostgreSQL or MariaDB as `engine`, the name of a table or a SELECT.
+            to PostgreSQL or MariaDB as `engine`, the name of a table or a SELECT; or the name that
+            a log has in `foreclick.toml`, with its columns.
         context: the column of the query (or page, or user group); None: one context for all.
         items: the column with the list of shown items, or a list of columns, one per position; of
             a `long` table, the column of the item, by default "item".

@@ -326,6 +326,8 @@ CALLED = {
     ITEM: ("item", "doc", "document", "doc_id", "product", "item_id"),
     "position": ("position", "rank", "pos", "slot"),
     "list_id": ("list_id", "request", "request_id", "impression_id", "session"),
+    "period": ("day", "date", "week", "timestamp", "time", "ts"),
+    "unit": ("user", "user_id", "visitor", "visitor_id", "session_id"),
     "variant": ("arm", "group", "bucket", "treatment", "experiment"),
 }
 """What the columns of these roles are often called."""
