@@ -285,12 +285,11 @@ def _made(log: LogLike, tally: Tally, options: Mapping[str, Any]) -> Iterator[tu
     """Versions, columns, counts and the call, for whoever wants to repeat it."""
     if isinstance(log, Log):
         yield "Log", f"{log.rows:,} rows in {log.source.name}"
-        yield "Columns", ", ".join(f"{role}={column}" for role, column in log.roles.named())
+        named = log.roles.named()
     else:
-        shape = tally.shape
-        has = [name for name, there in (("period", shape.period), ("unit", shape.unit)) if there]
         yield "Log", f"a tally of {tally.row_count():,} rows"
-        yield "Columns", ", ".join(["context", "items", *shape.rewards, *has])
+        named = [(role, column or "one for all") for role, column in tally.names.items()]
+    yield "Columns", ", ".join(f"{role}: {column}" for role, column in named)
     if tally.dropped_rows:
         causes = ", ".join(f"{cause}: {rows:,}" for cause, rows in tally.dropped.items())
         yield "Rows left out", f"{tally.dropped_rows:,} ({causes})"

@@ -106,7 +106,8 @@ def report_page(report: Report, title: str) -> str:
     if report.backtest is not None:
         tested = [(one["estimator"], one["metric"], one["clip"]) for one in report.backtest.rows]
         if (row["estimator"], row["metric"], row["clip"]) in tested:
-            off = report.backtest.error(row["estimator"], row["metric"], row["clip"])
+            error = report.backtest.error(row["estimator"], row["metric"], row["clip"])
+            off = error / row["production"] if row["production"] else None
     changes = []
     if contexts is not None:
         ends = [one[c] for one in contexts for c in ("change", "change_low", "change_high")]
@@ -121,6 +122,7 @@ def report_page(report: Report, title: str) -> str:
         verdict=wording.verdict(report),
         row=row,
         off=off,
+        sampling=_sampling_share(evaluated, row["metric"]),
         periods=sum(fact["section"] == "records by period" for fact in facts),
         sizes=[fact for fact in facts if fact["section"] == "size"],
         cards={} if by else chosen,
@@ -135,6 +137,14 @@ def report_page(report: Report, title: str) -> str:
         activity=list(_activity(report)),
         errors=charts.backtest(report.backtest) if report.backtest else [],
     )
+
+
+def _sampling_share(evaluated: Evaluation, metric: str) -> float | None:
+    """The share of sampling errors of the variance of a lift; None of one that is split."""
+    rows = [each for each in evaluated.sources if each["metric"] == metric]
+    if evaluated.by or not rows or len({each["clip"] for each in rows}) > 1:
+        return None
+    return sum(float(each["share"] or 0.0) for each in rows if each["kind"] == "sampling")
 
 
 def numbers(chart: drawing.RowChart | drawing.LineChart) -> list[list[str]] | None:
