@@ -135,7 +135,7 @@ def test_a_terminal_gets_no_control_characters(form, monkeypatch):
     result = Result(({"text": text},), ("text",), (text,), text)
     for stream in (_Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stdout", stream)
-        show(result, form)
+        show(result, form, str)
         lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).split("\n")  # colours are ours
         clean = all(visible(line) == line for line in lines)
         assert clean or (form in {"csv", "json"} and not stream.isatty())

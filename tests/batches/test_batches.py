@@ -44,7 +44,7 @@ def test_a_script_needs_no_guard_to_work_in_several_processes(tmp_path: Path):
         source.KEPT_SLOTS = 0
         source.Batches.__init__.__defaults__ = (1,)  # each context
         print("begin")
-        fc.settings(workers=2)
+        fc.settings(workers=2, progress="never")
         log = {"context": [*"abcd"] * 20, "items": [[1, 2], [2, 1]] * 40, "clicks": [[0, 1]] * 80}
         new = fc.Ranking({x: [2, 1] for x in "abcd"})
         print(*fc.evaluate(log, new, metrics="clicks@1", estimators="ip")["value"])

@@ -316,7 +316,7 @@ cd "$1"
 $2 -m foreclick --help 2>err | true
 echo "${PIPESTATUS[0]}" >codes
 env -i PATH="$PATH" PYTHONPATH="$PYTHONPATH" LANG=C LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 \\
-    $2 -m foreclick evaluate tally.parquet candidate.parquet >plain 2>>err
+    $2 -m foreclick evaluate tally.parquet candidate.parquet --quiet >plain 2>>err
 echo "$?" >>codes
 """
 
