@@ -224,11 +224,12 @@ def _prefix_cells(policies: Candidate, end: int) -> Cells:
     counts = log_slots(batch, "prefix")
     row, position = np.nonzero(lists.pairs[:, :end] != EMPTY)
     number = lists.prefix[row, position] * depth + position
-    key, first, cell = np.unique(number, return_index=True, return_inverse=True)
+    key, cell = numbered(number, int(number.max(initial=-1)) + 1)
+    first = value_of_each(cell, np.arange(len(number)), len(key))  # any one of it
     matched = policies.begins[row[first], position[first]]
     start = padded([column.start for column in counts.columns], depth).astype(np.int64)
     slot = np.where(matched >= 0, matched + start[position[first]], counts.size)
-    mass = group_sums(cell.ravel(), policies.list_mass[:, row], len(first))
+    mass = group_sums(cell, taken(policies.list_mass, row), len(first))
     own = np.arange(len(first))
     return Cells(counts, slot, position[first], own, mass, lists.context[row[first]], key)
 
@@ -238,10 +239,11 @@ def _list_cells(policies: Candidate, end: int) -> Cells:
     batch, lists = policies.batch, policies.lists
     counts = log_slots(batch, "list", end)
     number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
-    numbers, first, cell = np.unique(number, return_index=True, return_inverse=True)
+    numbers, cell = numbered(number, int(number.max(initial=-1)) + 1)
+    first = value_of_each(cell, np.arange(len(number)), len(numbers))  # any one of it
     matched = policies.begins[first, end - 1] if len(first) else first
     slot = np.where(matched >= 0, matched, counts.size)
-    mass = group_sums(cell.ravel(), policies.list_mass, len(first))
+    mass = group_sums(cell, policies.list_mass, len(first))
     filled = lists.pairs[first, :end] != EMPTY
     own = np.arange(len(first))
     position = np.zeros(len(first), dtype=np.int64)
