@@ -21,7 +21,7 @@ of V by r_g over the cell's exposure at risk is its weight W_g.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -424,7 +424,8 @@ def _by_row(w: WeighedCells, common: Floats, cost: Floats | None) -> Floats:
         table[cells.slot] = costs[a, c]
         counts.ended(table)
         if each.at_risk is None:  # rows of a list show the same
-            psi[e] -= taken(sum(taken(table, column) for column in columns), counts.line)
+            each_line = reduce(np.add, (taken(table, column) for column in columns))
+            psi[e] -= taken(each_line, counts.line)
         else:
             for column, risk in zip(columns, each.at_risk.T, strict=False):
                 psi[e] -= taken(taken(table, column), counts.line) * risk
