@@ -13,7 +13,7 @@ Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Numbers = NDArray[np.number[Any]] | Bools
 
-_TABLE = 4  # a table of all keys is used up to so many times the keys that there are
+_TABLE = 8  # a table of all keys is used up to so many times the keys that there are
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:

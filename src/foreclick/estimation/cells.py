@@ -27,11 +27,10 @@ from foreclick.batches import (
     Cluster,
     Floats,
     Ints,
-    Reward,
     padded,
     sums,
 )
-from foreclick.batches.arrays import expanded, numbered, parted, starts_of, value_of_each
+from foreclick.batches.arrays import expanded, numbered, parted, starts_of, taken, value_of_each
 from foreclick.batches.candidate import begin_alike
 from foreclick.batches.encode import Codes
 from foreclick.estimation.slots import (
@@ -40,9 +39,9 @@ from foreclick.estimation.slots import (
     curves_of,
     entry_earned,
     group_sums,
+    list_reward,
     log_slots,
     reward_counts,
-    row_credit,
     slot_entries,
 )
 from foreclick.models import ClickModel, DisplayedSlots
@@ -113,12 +112,9 @@ class Cells:
 
     def reward_counts(self, target: Target) -> RewardCounts:
         """What a target counts in these cells; of a whole list, what the list earns."""
-        if self.filled is None:
-            return reward_counts(self.batch, target.metric, hazard=target.hazard)
-        credit = row_credit(self.batch, target.metric)
-        row = np.flatnonzero(credit)
-        at = np.zeros(len(row), dtype=np.int64)
-        return RewardCounts(target.metric, reward=Reward(row, at, credit[row]))
+        if self.filled is not None:
+            return list_reward(self.batch, target.metric)
+        return reward_counts(self.batch, target.metric, hazard=target.hazard)
 
     def theta(self, target: Target) -> Floats:
         """Shape (J,): θ of each atom; what a whole list earns already has it."""
@@ -228,11 +224,12 @@ def _prefix_cells(policies: Candidate, end: int) -> Cells:
     counts = log_slots(batch, "prefix")
     row, position = np.nonzero(lists.pairs[:, :end] != EMPTY)
     number = lists.prefix[row, position] * depth + position
-    key, first, cell = np.unique(number, return_index=True, return_inverse=True)
+    key, cell = numbered(number, int(number.max(initial=-1)) + 1)
+    first = value_of_each(cell, np.arange(len(number)), len(key))  # any one of it
     matched = policies.begins[row[first], position[first]]
     start = padded([column.start for column in counts.columns], depth).astype(np.int64)
     slot = np.where(matched >= 0, matched + start[position[first]], counts.size)
-    mass = group_sums(cell.ravel(), policies.list_mass[:, row], len(first))
+    mass = group_sums(cell, taken(policies.list_mass, row), len(first))
     own = np.arange(len(first))
     return Cells(counts, slot, position[first], own, mass, lists.context[row[first]], key)
 
@@ -242,10 +239,11 @@ def _list_cells(policies: Candidate, end: int) -> Cells:
     batch, lists = policies.batch, policies.lists
     counts = log_slots(batch, "list", end)
     number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
-    numbers, first, cell = np.unique(number, return_index=True, return_inverse=True)
+    numbers, cell = numbered(number, int(number.max(initial=-1)) + 1)
+    first = value_of_each(cell, np.arange(len(number)), len(numbers))  # any one of it
     matched = policies.begins[first, end - 1] if len(first) else first
     slot = np.where(matched >= 0, matched, counts.size)
-    mass = group_sums(cell.ravel(), policies.list_mass, len(first))
+    mass = group_sums(cell, policies.list_mass, len(first))
     filled = lists.pairs[first, :end] != EMPTY
     own = np.arange(len(first))
     position = np.zeros(len(first), dtype=np.int64)
@@ -319,15 +317,7 @@ class CellEntries:
 
     def by_cell(self, values: Floats) -> Floats:
         """Shape (…, G): the sums over the clusters of each cell, of values (…, Q)."""
-        totals = np.zeros((*values.shape[:-1], len(self.start) - 1))
-        if len(self._some):  # reduceat has no empty runs
-            totals[..., self._some] = np.add.reduceat(values, self.start[self._some], axis=-1)
-        return totals
-
-    @cached_property
-    def _some(self) -> Ints:
-        """The cells that have entries."""
-        return np.flatnonzero(self.start[1:] > self.start[:-1])
+        return group_sums(self.cell, values, len(self.start) - 1)
 
 
 def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bools) -> CellEntries:
@@ -343,24 +333,29 @@ def cell_entries(cells: Cells, kind: Cluster, targets: list[Target], shown: Bool
     which = cells.reward_counts(targets[0])
     entries = slot_entries(counts, kind, which)
     atoms = np.flatnonzero(shown[cells.cell])
+    atoms = atoms[entries.length[cells.slot[atoms]] > 0]
     slot = cells.slot[atoms]
     count = entries.length[slot]
-    entry = expanded(entries.start[slot].astype(np.int64), count)
-    cell, cluster = np.repeat(cells.cell[atoms], count), entries.cluster[entry]
+    entry, atom = expanded(entries.start[slot].astype(np.int64), count), np.repeat(atoms, count)
+    cell, cluster = taken(cells.cell, atom), taken(entries.cluster, entry)
     group = None
     if not cells.are_atoms:
         key, group = numbered(cell * clusters + cluster, cells.size * clusters)
         cell, cluster = parted(key, clusters)
 
     def by_entry(of_log: Floats, of_atom: Floats) -> Floats:
-        values = of_log[entry]
-        values *= np.repeat(of_atom[atoms], count)
+        values = taken(of_log, entry)
+        values *= taken(of_atom, atom)
         return values if group is None else sums(group, values, len(cell))
 
-    earned = [
-        by_entry(entry_earned(counts, kind, cells.reward_counts(target)), cells.theta(target))
-        for target in targets
-    ]
+    # What cells earn depends on the metric alone, which `item` and `pbm` share.
+    of_metric = {
+        target.metric: by_entry(
+            entry_earned(counts, kind, cells.reward_counts(target)), cells.theta(target)
+        )
+        for target in {each.metric: each for each in targets}.values()
+    }
+    earned = [of_metric[target.metric] for target in targets]
     exposed = [by_entry(entries.n, cells.exposure(target)) for target in targets]
     start = np.append(0, np.cumsum(np.bincount(cell, minlength=cells.size)))
     return CellEntries(start, cell, cluster, np.stack(earned), np.stack(exposed))

@@ -20,9 +20,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from foreclick.batches import Batch, Bools, Candidate, CandidateSet, Coding, Floats, Ints, sums
-from foreclick.batches.arrays import ratio, taken
-from foreclick.estimation.slots import RewardCounts
+from foreclick.batches import Batch, Bools, Candidate, CandidateSet, Coding, Floats, Ints
+from foreclick.batches.arrays import ratio
 from foreclick.estimation.sums import Coverage, RecordSums, Uncovered, whole_number
 from foreclick.kept import kept_latest
 from foreclick.metrics import AnyMetric, Metric, Ratio
@@ -134,39 +133,6 @@ class ColumnBatch:
         every = np.zeros((len(own) + len(of.influence), own.shape[1]))
         every[: len(own)], every[len(own) :, of.rows] = own, of.influence
         return every
-
-
-def influence_of_rows(
-    batch: Batch,
-    line: Ints,
-    slot: Ints,
-    common: Floats,
-    gain: Floats,
-    expected: Floats | None,
-    rewards: Sequence[RewardCounts],
-) -> Floats:
-    """Shape (E, R): ψ_t + V of one record of each row.
-
-    Args:
-        batch: the records.
-        line: Shape (R,): the line of `slot` that each row has.
-        slot: Shape (lines, W): which of J slots stands at each position; J for none.
-        common: Shape (E, X): what all records of a context have in common.
-        gain: Shape (E, J + 1): how far a reward of 1 at a slot moves each column; the last is 0.
-        expected: Shape (E, lines): Σ cost, what a record was expected to earn; None for nothing.
-        rewards: for each column, what is counted.
-    """
-    psi = taken(common, batch.row_context)
-    if expected is not None:
-        psi -= taken(expected, line)
-    at: dict[RewardCounts, Ints] = {}
-    for own, column, counts in zip(psi, gain, rewards, strict=True):
-        reward = counts.reward
-        if counts not in at:
-            at[counts] = slot[line[reward.row], reward.position]
-        earned = sums(reward.row, column[at[counts]] * reward.value, len(batch.n))
-        np.add(own, earned, out=own)
-    return psi
 
 
 # --- what an estimate rests on --------------------------------------------------------------------

@@ -85,6 +85,14 @@ def reward_counts(batch: Batch, metric: Metric, *, hazard: bool = False) -> Rewa
     return RewardCounts(metric.reward, hazard, reward=batch.first(metric.source), at_risk=risk)
 
 
+@kept
+def list_reward(batch: Batch, metric: Metric) -> RewardCounts:
+    """What a metric counts of whole lists: what each row earns by it."""
+    credit = row_credit(batch, metric)
+    row = np.flatnonzero(credit)
+    return RewardCounts(metric, reward=Reward(row, np.zeros_like(row), credit[row]))
+
+
 def row_credit(batch: Batch, metric: Metric) -> Floats:
     """Shape (R,): Σ_k θ_k w_k of each row."""
     reward = reward_counts(batch, metric).reward
@@ -192,12 +200,17 @@ def _at_risk(slots: SlotCounts, counts: RewardCounts) -> Floats:
 
 
 @kept
+def reward_slots(slots: SlotCounts, counts: RewardCounts) -> Ints:
+    """The slot of each entry of a reward."""
+    return slots.slot[slots.line[counts.reward.row], counts.reward.position]
+
+
+@kept
 def earned_in(slots: SlotCounts, counts: RewardCounts, power: int = 1) -> Floats:
     """Shape (size + 1,): the sum of the reward (or its square) of each slot; the last is 0."""
     reward = counts.reward
     value = slots.batch.n[reward.row] * reward.value**power
-    at = slots.slot[slots.line[reward.row], reward.position]
-    return slots.ended(sums(at, value, slots.size + 1))
+    return slots.ended(sums(reward_slots(slots, counts), value, slots.size + 1))
 
 
 def slot_entries(slots: SlotCounts, kind: Cluster, counts: RewardCounts | None = None) -> Entries:

@@ -32,6 +32,7 @@ from foreclick.batches import (
     Batches,
     Candidate,
     CodedLists,
+    CodedSlots,
     Coding,
     Floats,
     Ints,
@@ -405,7 +406,13 @@ class _Everything(Candidate):
         whoever: Any = SimpleNamespace(complete=True)
         super().__init__(Coding(batch, batch.depth), whoever)
         mass = np.ones(len(batch.lists))
-        self.__dict__["lists"] = CodedLists(batch.list_context, batch.lists, mass)
+        self.__dict__ |= {
+            "lists": CodedLists(batch.list_context, batch.lists, mass),
+            "begins": batch.prefix,
+            "slots": CodedSlots(
+                np.arange(batch.pair_count), batch.pair_context, np.where(batch.shown > 0, 1.0, 0.0)
+            ),
+        }
 
 
 def _weighted(cut: Cut, everything: Candidate, targets: list[Target]) -> Floats:

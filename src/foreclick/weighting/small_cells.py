@@ -111,18 +111,16 @@ def _few_clusters(
         A_xc = Σ_g (W, 1) r_g e_gc,    B_xc = Σ_g (W, 1) r_g e_gc √(1 − h_c)
     """
     batch, context, cell = w.cells.batch, w.cells.context, entries.cell
-    exposed = entries.exposed
-    whole = taken(entries.by_cell(exposed), cell)
-    # Not 1 − e/whole, of which rounding leaves little where one cluster has nearly all.
-    others = ratio(np.maximum(whole - exposed, 0.0), whole)
-    square = exposed * exposed
+    exposed, whole = entries.exposed, entries.by_cell(entries.exposed)
+    of_cell = taken(np.where(whole > 0, whole, 1.0), cell)
+    # 1 − h; not 1 − e/whole, of which rounding leaves little where one cluster has nearly all.
+    others = (of_cell - exposed) / of_cell
     expected = taken(w.rate, cell) * exposed
-    ee, spared, apart, left = (
-        entries.by_cell(each)
-        for each in (square, square * others, exposed * others, (entries.earned - expected) ** 2)
-    )
-    shared = ratio(ee, w.exposed**2)[:, None]  # Σ h²
-    unshared = ratio(apart, w.exposed)[:, None]  # Σ h (1 − h) = 1 − Σ h²
+    apart = exposed * others
+    unshared = ratio(entries.by_cell(apart), whole)[:, None]  # Σ h (1 − h)
+    shared = (whole > 0)[:, None] - unshared  # Σ h²
+    spared = entries.by_cell(np.multiply(apart, exposed, out=apart))
+    left = entries.by_cell((entries.earned - expected) ** 2)
     tau = [
         there * (left[:, None] - known * unshared),
         -1.0 * there * pooled * unshared,
@@ -134,13 +132,14 @@ def _few_clusters(
         _products(parts, context, each * shared, weight, f) for each in (known, pooled)
     )
     clusters = batch.cluster_count[kind]
-    key = context[cell].astype(np.int64) * clusters + entries.cluster
+    key = taken(context.astype(np.int64) * clusters, cell) + entries.cluster
     at, group = numbered(key, batch.context_count * clusters)
-    of, f = (at // clusters).astype(np.int64), np.where(w.ratio > 0, 1.0, 0.0)
-    moved = [expected[:, None] * taken(factor, cell) for factor in (weight, f)]
-    root = np.sqrt(others)[:, None]
-    all_v, all_f = (group_sums(group, each, len(at)) for each in moved)
-    part_v, part_f = (group_sums(group, each * root, len(at)) for each in moved)
+    of, f = at // clusters, np.where(w.ratio > 0, 1.0, 0.0)
+    both = [expected, np.multiply(expected, np.sqrt(others), out=others)]
+    (all_v, all_f), (part_v, part_f) = (
+        [group_sums(group, each[:, None] * taken(own, cell), len(at)) for own in (weight, f)]
+        for each in both
+    )
     shows = np.where(all_v > 0, 1.0, 0.0)
     shock = _products(parts, of, 1.0, all_v, all_f, shows)
     shock += _products(parts, of, -1.0, part_v, part_f, shows)

@@ -21,7 +21,7 @@ of V by r_g over the cell's exposure at risk is its weight W_g.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,8 +30,15 @@ from foreclick.batches import EMPTY, Batch, Bools, Candidate, Cluster, Floats, r
 from foreclick.batches.arrays import taken
 from foreclick.errors import ModelError
 from foreclick.estimation.cells import CellEntries, Cells, cells_of, list_atoms, other_mass
-from foreclick.estimation.columns import ColumnBatch, View, influence_of_rows
-from foreclick.estimation.slots import SlotCounts, earned_in, group_sums, list_records, side_by_side
+from foreclick.estimation.columns import ColumnBatch, View
+from foreclick.estimation.slots import (
+    SlotCounts,
+    earned_in,
+    group_sums,
+    list_records,
+    reward_slots,
+    side_by_side,
+)
 from foreclick.estimation.sources import EXAMINATION
 from foreclick.estimation.sums import Coverage, LeastCovered, Uncovered
 from foreclick.policies import Observed
@@ -343,7 +350,7 @@ def score_weighted(
         own = group_sums(entries.cluster, moved, count).reshape(-1, count)
         scored.cluster_influence = own + (records_by_cluster(batch, kind) @ common.T).T
     elif rows:
-        scored.influence = _by_row(w, view, common, cost)
+        scored.influence = _by_row(w, common, cost)
     return scored
 
 
@@ -398,34 +405,37 @@ def records_by_cluster(batch: Batch, kind: Cluster) -> csr_array[np.float64]:
     return sparse.csr_array((n, (cluster, batch.list_context[line])), shape=shape)
 
 
-def _by_row(w: WeighedCells, view: View, common: Floats, cost: Floats | None) -> Floats:
-    """Shape (E, R): ψ_t + V."""
-    cells, batch = w.cells, view.batch
-    atoms = np.flatnonzero(cells.slot < cells.counts.size)
-    number = np.full(cells.counts.size + 1, len(atoms), dtype=np.int32)
-    number[cells.slot[atoms]] = np.arange(len(atoms))
-    of, slot, line = cells.cell[atoms], number[cells.counts.slot], cells.counts.line
-    expected = None
-    if cost is not None:
-        by_slot = _ended(taken(cost, of) * taken(w.exposure, atoms)[:, None])
-        risk = cells.reward_counts(w.targets[0]).at_risk
-        if risk is not None:
-            line, slot = np.arange(len(batch.n)), slot[line]
-        expected = np.zeros((len(by_slot), len(slot)))
-        for own, values in zip(expected, by_slot, strict=True):
-            for k, column in enumerate(slot.T):
-                more = taken(values, column)
-                np.add(own, more if risk is None else more * risk[:, k], out=own)
-    gain = _ended(taken(w.weight, of) * taken(w.theta, atoms)[:, None])
-    rewards = [cells.reward_counts(target) for target in w.targets for _ in range(view.count)]
-    return influence_of_rows(batch, line, slot, common, gain, expected, rewards)
+def _by_row(w: WeighedCells, common: Floats, cost: Floats | None) -> Floats:
+    """Shape (E, R): ψ_t + V of one record of each row."""
+    cells, batch, counts = w.cells, w.cells.batch, w.cells.counts
+    psi = taken(common, batch.row_context)
+    gain = _at_atoms(w, w.weight, w.theta)
+    costs = None if cost is None else _at_atoms(w, cost, w.exposure)
+    rewards = [cells.reward_counts(target) for target in w.targets]
+    columns = counts.slot.T[: int(cells.position.max(initial=0)) + 1]  # deeper slots are no atoms
+    table = np.zeros(counts.size + 1)
+    for e, (a, c) in enumerate(np.ndindex(gain.shape[:2])):
+        each = rewards[a]
+        table[cells.slot] = gain[a, c]
+        reward, earned = each.reward, taken(counts.ended(table), reward_slots(counts, each))
+        psi[e] += sums(reward.row, earned * reward.value, len(batch.n))
+        if costs is None:
+            continue
+        table[cells.slot] = costs[a, c]
+        counts.ended(table)
+        if each.at_risk is None:  # rows of a list show the same
+            each_line = reduce(np.add, (taken(table, column) for column in columns))
+            psi[e] -= taken(each_line, counts.line)
+        else:
+            for column, risk in zip(columns, each.at_risk.T, strict=False):
+                psi[e] -= taken(taken(table, column), counts.line) * risk
+    return psi
 
 
-def _ended(values: Floats) -> Floats:
-    """Shape (E, J + 1): with a column of zeros, for slots that are in no cell."""
-    table = np.zeros((values.shape[0] * values.shape[1], values.shape[2] + 1))
-    table[:, :-1] = values.reshape(table[:, :-1].shape)
-    return table
+def _at_atoms(w: WeighedCells, of_cells: Floats, of_atoms: Floats) -> Floats:
+    """Shape (A, C, J): values (A, C, G) of the cell of each atom, times those (A, J) of its own."""
+    values = of_cells if w.cells.are_atoms else taken(of_cells, w.cells.cell)
+    return values * of_atoms[:, None]
 
 
 def _examination_errors(w: WeighedCells) -> Floats:
@@ -435,25 +445,25 @@ def _examination_errors(w: WeighedCells) -> Floats:
     the rates of items that the log showed there.
     """
     cells, (targets, count, _) = w.cells, w.wanted.shape
-    moved = w.by_log_p
-    if moved is None:
-        own = ratio(cells.mass * w.exposure[:, None], w.wanted[:, :, cells.cell])
-        moved = (w.value * w.free)[:, :, cells.cell] * own
-    logged = w.given
-    if logged is None:
-        logged = cells.counts.n(cells.reward_counts(w.targets[0]))[cells.slot] * w.exposure
-    share = ratio(logged, cells.by_cell(logged)[:, cells.cell])
-    moved = moved - cells.by_cell(moved)[:, :, cells.cell] * share[:, None]
-    contexts = cells.batch.context_count
+    contexts, context = cells.batch.context_count, taken(cells.context, cells.cell)
+    shown = taken(cells.counts.n(cells.reward_counts(w.targets[0])), cells.slot)
     curves = {a: target.curve for a, target in enumerate(w.targets) if target.curve is not None}
     width = max(len(curve.root[0]) for curve in curves.values())
     errors = np.zeros((width, targets, count, contexts))
     for a, curve in curves.items():
+        if w.by_log_p is None:
+            each = ratio(w.value[a] * w.free[a], w.wanted[a])
+            moved = taken(each, cells.cell) * cells.mass * w.exposure[a]
+        else:
+            moved = w.by_log_p[a]
+        logged = shown * w.exposure[a] if w.given is None else w.given[a]
+        excess = ratio(cells.by_cell(moved), cells.by_cell(logged))
+        moved = moved - taken(excess, cells.cell) * logged
         root = np.array(curve.root)
         depth = min(w.targets[a].metric.depth, len(root))
         inside = np.flatnonzero(cells.position < depth)
-        at = cells.context[cells.cell[inside]].astype(np.int64) * depth + cells.position[inside]
-        slopes = group_sums(at, moved[a][:, inside], contexts * depth)
+        at = taken(context, inside).astype(np.int64) * depth + taken(cells.position, inside)
+        slopes = group_sums(at, taken(moved, inside), contexts * depth)
         slopes = slopes.reshape(count, contexts, depth)
         errors[: root.shape[1], a] = np.einsum("cxk,kd->dcx", slopes, root[:depth])
     return errors.reshape(width, targets * count, contexts)
