@@ -1,19 +1,29 @@
-"""Files and names that pages of the documentation start with: the shop of the tutorial."""
+"""Files and names that pages of the documentation start with: the shop of the tutorial.
+
+    python -m tests.docs_files DIRECTORY    write the files there
+
+Where the variable FORECLICK_DOCS_FILES names that directory, they are read from it: what makes them
+needs pandas, which a page may not.
+"""
 
 from __future__ import annotations
 
 import functools
+import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import foreclick as fc
 from tests import docs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROLES: dict[str, Any] = {"context": "query", "period": "day", "unit": "user"}
 
@@ -37,6 +47,8 @@ def shop(directory: Path) -> dict[str, Any]:
 @functools.cache
 def _made() -> Path:
     """The files, written once by each process."""
+    if "FORECLICK_DOCS_FILES" in os.environ:
+        return Path(os.environ["FORECLICK_DOCS_FILES"])
     directory = Path(tempfile.mkdtemp(prefix="foreclick-docs-"))
     names: dict[str, Any] = {}
     tutorial = docs.blocks((docs.ROOT / "docs" / "tutorial.md").read_text())
@@ -84,3 +96,7 @@ def long_rows() -> pa.Table:
     """The log with a row for each impression, for engines that the tests load it into."""
     table = pq.read_table(_made() / "long.parquet")
     return table.slice(0, 6 * 2_000).replace_schema_metadata(None)
+
+
+if __name__ == "__main__":
+    shutil.copytree(_made(), sys.argv[1])
