@@ -156,7 +156,7 @@ def test_three_statements_after_the_import_are_enough() -> None:
     code = next(b.text for b in docs.blocks(TEXTS["README.md"]) if b.language == "python")
     first, *rest = ast.parse(code).body
     assert isinstance(first, ast.Import)
-    assert len(rest) == 3
+    assert len(rest) <= 3
 
 
 RUNS = {
