@@ -42,10 +42,18 @@ def check(files: list[str], options: Options) -> Result:
       foreclick check tally.parquet --candidate new.parquet
     """
     if options.save is not None:
-        return _saved(files, options)
+        _guessed(files, options)
     if options.candidate is not None:
-        return fc.support(*_log_and_candidate(options, [*files, options.candidate]))
-    return fc.check(_log(options, files))
+        found: Result = fc.support(*_log_and_candidate(options, [*files, options.candidate]))
+    else:
+        found = fc.check(_log(options, files))
+    if options.save is None:
+        return found
+    from foreclick.cli.inputs import given_roles
+    from foreclick.logs.project import save_log
+
+    said = save_log(options.save, files[0], given_roles(options))
+    return replace(found, notes=(said, *found.notes))
 
 
 @command("LOG… CANDIDATE", "metrics by", _EVALUATE, "replay", _SHARED)
@@ -220,18 +228,16 @@ def _log_and_candidate(options: Options, files: list[str]) -> tuple[fc.Log | fc.
     return _log(options, log), policy
 
 
-def _saved(files: list[str], options: Options) -> Result:
-    """What is in a log, whose columns are kept under a name."""
-    from foreclick.cli.inputs import given_roles
+def _guessed(files: list[str], options: Options) -> None:
+    """Options for the columns that were not named, by their names and types."""
     from foreclick.engines import open_source
-    from foreclick.logs.project import proposed, save_log
+    from foreclick.logs.project import proposed
 
     if len(files) != 1:
         raise SourceError("--save is for one log: give one file, directory or glob.")
-    roles = proposed(open_source(files[0])) | given_roles(options)
-    log = fc.read_log(files[0], **roles)
-    found = fc.check(log)
-    return replace(found, notes=(save_log(options.save, files[0], roles), *found.notes))
+    for role, column in proposed(open_source(files[0])).items():
+        if getattr(options, role) is None:
+            setattr(options, role, column)
 
 
 def _needed_output(options: Options) -> str:
