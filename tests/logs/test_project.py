@@ -10,6 +10,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.cli import commands, main  # noqa: F401 - they register commands
+from foreclick.cli.app import Options
+from foreclick.cli.inputs import read_log
 from foreclick.engines import open_source
 from foreclick.errors import SourceError
 from foreclick.logs.project import FILE, named_log, proposed, save_log
@@ -125,6 +127,25 @@ def test_the_command_line_saves_a_log_and_takes_its_name(folder, capsys):
     roles = ["--context", "query", "--period", "shown_on", "--unit", "user_id"]
     assert main(["evaluate", "log.parquet", *asked, *roles]) == 0
     assert by_name == capsys.readouterr().out
+
+
+def test_limits_hold_for_a_log_by_its_name(folder):
+    save_log("shop", "log.parquet", ROLES)
+    log = read_log(Options(threads=1), ["shop"])
+    rows = log.engine.ask("SELECT current_setting('threads') AS threads")
+    assert rows["threads"].to_pylist() == [1]
+    assert isinstance(log, fc.Log)
+    assert log.roles == fc.read_log("shop").roles
+
+
+def test_a_saved_log_is_asked_as_any_other(folder, capsys):
+    roles = ["--context", "query", "--period", "shown_on", "--unit", "user_id"]
+    asked = ["check", "log.parquet", "--candidate", "new.parquet", "--format", "csv"]
+    assert main([*asked, *roles]) == 0
+    plain = capsys.readouterr().out
+    assert main([*asked, "--save", "shop", "--unit", "user_id"]) == 0
+    assert capsys.readouterr().out == plain
+    assert (named_log("shop") or {})["period"] == "shown_on"
 
 
 def test_only_one_log_is_saved(folder, capsys):

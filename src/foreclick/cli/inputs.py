@@ -45,7 +45,7 @@ def read_log(options: Options, paths: Sequence[str]) -> fc.Log | fc.Tally:
     if not raw:
         return sum(counted[1:], counted[0])
     if len(raw) == 1 and named_log(raw[0]):
-        log = fc.read_log(raw[0], **roles)
+        log = fc.read_log(raw[0], engine=engine, **roles)
     else:
         with unchanged(raw):
             log = fc.read_log(_stacked(raw, engine), **roles)
