@@ -51,7 +51,7 @@ from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.metrics import USUAL_METRICS, Metric, only_metric
 from foreclick.optimization.optimize import as_lists
 from foreclick.options import verb
-from foreclick.policies import Lists, Observed, Policy, PolicyLike, as_policy
+from foreclick.policies import Lists, Observed, Policy, PolicyLike, policy_for
 from foreclick.policies.base import Names
 from foreclick.question import Clusters, Question, Target
 from foreclick.questions.answers import Evaluation
@@ -188,7 +188,7 @@ def explore(
     metric = only_metric(metrics, "traffic is planned for")
     tally, notes = local_tally(log)
     refuse_drawn(tally, "explore")
-    policy = as_policy(candidate, tally.names)
+    policy = policy_for(tally, candidate)
     if not policy.complete:
         raise PolicyError(
             f"{type(policy).__name__} does not say which items stand together in a list, so it "

@@ -37,7 +37,7 @@ from foreclick.optimization.choice import (
 from foreclick.optimization.counts import FoldedLog
 from foreclick.optimization.earned import Choices
 from foreclick.options import verb, worker_count
-from foreclick.policies import Lists, Policy, as_policy
+from foreclick.policies import Lists, Policy, policy_for
 from foreclick.policies.base import Names
 from foreclick.policies.serving import ITEMS
 from foreclick.progress import working
@@ -218,7 +218,7 @@ def optimize(
     tally, notes = local_tally(log)
     refuse_drawn(tally, "optimize")
     if isinstance(logging, Policy):
-        logging = as_policy(logging, tally.names, "logging")
+        logging = policy_for(tally, logging, "logging")
     question, assumed = make_question(tally, [], [metric], [by], logging=logging)
     check_question(tally, question)
     (by,), source = question.estimators, question.logging_of(0)

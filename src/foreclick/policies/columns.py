@@ -57,6 +57,11 @@ def as_policy(
         raise type(error)(f"{name}: {error}") from error
 
 
+def policy_for(tally: Tally, candidate: PolicyLike, name: str = "candidate") -> Policy:
+    """The policy that a log is asked about: columns as in the log, lists of contexts it has."""
+    return as_policy(candidate, tally.names, name, tally.drawn_contexts)
+
+
 def _in_python(roles: Roles) -> str:
     """How a user of the library names columns."""
     named = ", ".join(f"{role}={column!r}" for role, column in roles.items())

@@ -18,7 +18,7 @@ from foreclick.estimators import EstimatorLike, parse_estimators
 from foreclick.logs import CONTEXT
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
-from foreclick.policies import Policy, PolicyLike, as_policy
+from foreclick.policies import Policy, PolicyLike, policy_for
 from foreclick.progress import planned
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
@@ -160,8 +160,7 @@ def compare(
                 f"{', '.join(map(str, values))}. Compare by each in turn."
             )
     policies = [
-        as_policy(policy, tally.names, f"candidate {name!r}", tally.drawn_contexts)
-        for name, policy in candidates.items()
+        policy_for(tally, policy, f"candidate {name!r}") for name, policy in candidates.items()
     ]
     named = {repr(name): policy for name, policy in zip(candidates, policies, strict=True)}
     (metric,), depth_words = compared_down(tally, named, [metric], USUAL_METRICS[:1])

@@ -26,7 +26,7 @@ from foreclick.metrics import (
     parse_metric,
 )
 from foreclick.options import Confidence, sure, verb
-from foreclick.policies import Policy, PolicyLike, as_policy
+from foreclick.policies import Policy, PolicyLike, policy_for
 from foreclick.progress import Stage, planned
 from foreclick.question import (
     Clusters,
@@ -325,9 +325,9 @@ def inquire(
     if PERIOD in segments and "period" in clusters:  # of one period, others say how much it varies
         clusters = tuple(kind for kind in clusters if kind != "period")
         clusters = clusters or (() if tally.decayed else ("record",))
-    policies = [as_policy(candidate, tally.names, contexts=tally.drawn_contexts)]
+    policies = [policy_for(tally, candidate)]
     if baseline is not None:
-        policies.append(as_policy(baseline, tally.names, "baseline", tally.drawn_contexts))
+        policies.append(policy_for(tally, baseline, "baseline"))
     compared = dict(zip(("the candidate", "the baseline"), policies, strict=False))
     wanted, depth_words = compared_down(
         tally, compared, parse_any(metrics), USUAL_METRICS, list(protected)
@@ -390,7 +390,7 @@ def make_question(
             "read_log(…, propensity='…')."
         )
     if isinstance(logging, Policy):
-        logging = as_policy(logging, tally.names, "logging")
+        logging = policy_for(tally, logging, "logging")
     chosen = logging is None and shape.propensity is not None  # by the log
     chosen = chosen and size_of(tally).median < FEW_RECORDS
     if estimators is None or _is_default(estimators):

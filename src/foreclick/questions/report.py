@@ -33,7 +33,7 @@ from foreclick.estimators import parse_estimators
 from foreclick.logs import CONTEXT, Log
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import Confidence, sure, verb
-from foreclick.policies import Marginals, PolicyLike, as_policy
+from foreclick.policies import Marginals, PolicyLike, policy_for
 from foreclick.progress import planned, report_reached, report_step
 from foreclick.question import Missing, Question
 from foreclick.questions.answers import Evaluation
@@ -160,15 +160,10 @@ def report(
         >>> r.save("report.html")  # doctest: +SKIP
     """
     tally, heard = local_tally(log)
-    asked, policies = (
-        parse_any(metrics),
-        {"the candidate": as_policy(candidate, tally.names, contexts=tally.drawn_contexts)},
-    )
+    asked, policy = parse_any(metrics), policy_for(tally, candidate)
+    policies = {"the candidate": policy}
     if baseline is not None:
-        policies["the baseline"] = as_policy(
-            baseline, tally.names, "baseline", tally.drawn_contexts
-        )
-    policy = policies["the candidate"]
+        policies["the baseline"] = policy_for(tally, baseline, "baseline")
     wanted, _ = compared_down(tally, policies, asked, USUAL_METRICS)
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
     options: dict[str, Any] = {

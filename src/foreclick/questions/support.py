@@ -13,7 +13,7 @@ from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimators import MEANINGS, Estimator, EstimatorLike, Ladder, parse_estimators
 from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_metrics
 from foreclick.options import verb
-from foreclick.policies import Marginals, Policy, PolicyLike, as_policy
+from foreclick.policies import Marginals, Policy, PolicyLike, policy_for
 from foreclick.progress import planned
 from foreclick.question import Missing, Question
 from foreclick.questions.evaluate import estimates_for, make_question
@@ -115,7 +115,7 @@ def support(
     """
     tally, notes = local_tally(log)
     segments = (by,) if isinstance(by, str) else tuple(by or ())
-    policy = as_policy(candidate, tally.names, contexts=tally.drawn_contexts)
+    policy = policy_for(tally, candidate)
     models, counted = parse_estimators(estimators), parse_metrics(metrics)
     depths = len({metric.depth for metric in counted})
     with planned(answer_stages(tally, [e.name for e in models], depths, support=True)):
