@@ -30,7 +30,7 @@ from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.run.effort import announce_effort
 from foreclick.run.estimate import estimate
-from foreclick.tallies import LogLike, local_tally
+from foreclick.tallies import LogLike, local_tally, notes_in_order
 from foreclick.words import few
 
 PRODUCTION = "production"
@@ -171,8 +171,7 @@ def compare(
         )
         announce_effort(tally, question.estimators, len(policies))
         estimates = estimate(tally, question)
-    first = 1 if tally.shape.drawn else 0  # how it was drawn
-    facts, notes = notes[first:], notes[:first]
+    notes, facts = notes_in_order(tally, notes)
     notes += doubts + fit_notes(tally, question, estimates) + assumed
     each = [estimates.of_candidate(c) for c in range(len(policies))]
     by_estimator = [dict(zip(candidates, ones, strict=True)) for ones in zip(*each, strict=True)]

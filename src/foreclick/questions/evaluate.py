@@ -56,7 +56,7 @@ from foreclick.results import format_value
 from foreclick.rules import Choice
 from foreclick.run.effort import announce_effort
 from foreclick.run.estimate import estimate
-from foreclick.tallies import LogLike, Tally, local_tally
+from foreclick.tallies import LogLike, Tally, local_tally, notes_in_order
 
 LOGGING = Choice(
     ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
@@ -314,8 +314,7 @@ def inquire(
     """The question that `evaluate` is asked by these options, and notes on what it rests on."""
     protected = {parse_metric(name): float(share) for name, share in (guardrails or {}).items()}
     level = confidence if isinstance(confidence, Confidence) else Confidence(confidence or 0.95)
-    first = 1 if tally.shape.drawn else 0  # how it was drawn
-    facts, notes, earlier = notes[first:], [*notes[:first]], None
+    (notes, facts), earlier = notes_in_order(tally, notes), None
     before = isinstance(trained_until, str) and trained_until == BEFORE
     if trained_until is not None and not before:
         earlier, tally = tally.split(trained_until)

@@ -7,6 +7,7 @@ from foreclick.tallies.base import (
     drawn_from,
     is_tally,
     local_tally,
+    notes_in_order,
     read_tally,
     refuse_drawn,
     tally,

@@ -472,6 +472,15 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
     return local, notes
 
 
+def notes_in_order(tally: Tally, notes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Of the notes of `local_tally`, what every answer says first, how the log was drawn; others.
+
+    An answer's own notes stand between them.
+    """
+    first = int(tally.shape.drawn)
+    return [*notes[:first]], [*notes[first:]]
+
+
 def drawn_from(tally: Tally) -> str:
     """How many records a drawn tally has, of how many: the beginning of a sentence."""
     drawn, records = tally.sizes
