@@ -34,12 +34,14 @@ def in_text(result: Result) -> str:
     headline = result.headline
     if headline is None:
         return table_in_text(result)
+    unsaid = len(result.notes) - MOST_NOTES
+    more = number_of(unsaid, "more note")
     parts = [
         _filled(headline.title),
         grid(headline.lines),
         "\n".join(_filled(sentence) for sentence in headline.sentences),
         _noted(result.notes[:MOST_NOTES], WIDTH),
-        more_notes(len(result.notes) - MOST_NOTES),
+        f"{more}: .notes in Python, --debug on the command line." if unsaid > 0 else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -90,12 +92,6 @@ def side_of(result: Result, column: str) -> Side:
     values = [value for value in result[column] if value is not None]
     numbers = bool(values) and all(isinstance(value, int | float) for value in values)
     return "right" if numbers else "left"
-
-
-def more_notes(count: int) -> str:
-    """Where the notes are that an answer does not show."""
-    more = f"{number_of(count, 'more note')}: .notes in Python, --debug on the command line."
-    return more * (count > 0)
 
 
 def _filled(sentence: str) -> str:
