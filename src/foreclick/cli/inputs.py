@@ -12,7 +12,7 @@ from foreclick.engines import Table, default_engine, laptop, open_source, unchan
 from foreclick.engines.kinds import called
 from foreclick.errors import InvalidLogError, PolicyError, SourceError
 from foreclick.logs.project import named_log
-from foreclick.policies.columns import ROLES, Roles, policy_of
+from foreclick.policies.columns import ROLES, ColumnsByRole, policy_of
 from foreclick.policies.runs import is_run
 from foreclick.rules import split_names
 from foreclick.tallies.base import is_tally, read_in
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foreclick.engines import Engine
 
 _COUNTED = ("clicks", "period", "unit", "propensity", "segments", "rewards", "where")
-"""Roles that a tally has settled, and that a candidate has no use for."""
+"""ColumnsByRole that a tally has settled, and that a candidate has no use for."""
 
 
 # --- logs -----------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _candidate(path: str, options: Options, log: Sequence[str]) -> fc.Policy:
     return policy_of(table, names, named, options.k, contexts=contexts, remedy=_in_words)
 
 
-def _in_words(roles: Roles) -> str:
+def _in_words(roles: ColumnsByRole) -> str:
     """How a user of the command line names columns."""
     return f"Name them: {' '.join(f'--column {role}={c}' for role, c in roles.items())}."
 

@@ -26,7 +26,7 @@ ROLES = (CONTEXT, ITEMS, ITEM, POSITION, SCORE, PROBABILITY)
 PolicyLike: TypeAlias = Policy | LogLike
 """A policy; a log or tally, for what it observed; a run; or a table, see `policy_of`."""
 
-Roles: TypeAlias = dict[str, Any]
+ColumnsByRole: TypeAlias = dict[str, Any]
 """Columns by what they hold; the context's is None where there is one context for all."""
 
 
@@ -62,7 +62,7 @@ def policy_for(tally: Tally, candidate: PolicyLike, name: str = "candidate") -> 
     return as_policy(candidate, tally.names, name, tally.drawn_contexts)
 
 
-def _in_python(roles: Roles) -> str:
+def _in_python(roles: ColumnsByRole) -> str:
     """How a user of the library names columns."""
     named = ", ".join(f"{role}={column!r}" for role, column in roles.items())
     maker = "fc.Ranking" if ITEMS in roles else "fc.Ranking.from_scores"
@@ -76,7 +76,7 @@ def policy_of(
     k: int | None = None,
     *,
     contexts: Table | None = None,
-    remedy: Callable[[Roles], str],
+    remedy: Callable[[ColumnsByRole], str],
 ) -> Lists | Marginals:
     """The policy that a table is, by its columns.
 
@@ -123,7 +123,7 @@ def _within(table: Table, context: str, contexts: Table) -> Table:
     return replace(table.where(asked), held=(table, contexts))
 
 
-def _roles(table: Table, names: Names, roles: Roles) -> Roles:
+def _roles(table: Table, names: Names, roles: ColumnsByRole) -> ColumnsByRole:
     """What each column holds, as far as its name, its type or the lack of another says.
 
     A column holds what the user says; else it is called as in the log; else as what it holds. The
@@ -161,7 +161,7 @@ def _roles(table: Table, names: Names, roles: Roles) -> Roles:
     return roles
 
 
-def _by_item(roles: Roles) -> bool:
+def _by_item(roles: ColumnsByRole) -> bool:
     """Whether a row is an item, and not a list."""
     return ITEMS not in roles and not {ITEM, SCORE, POSITION}.isdisjoint(roles)
 
@@ -171,14 +171,17 @@ def _names(column: str | Sequence[str] | None) -> Sequence[str]:
     return [column] if isinstance(column, str) else column or ()
 
 
-def _free(table: Table, roles: Roles) -> list[str]:
+def _free(table: Table, roles: ColumnsByRole) -> list[str]:
     """The columns that hold nothing yet."""
     used = [name for column in roles.values() for name in _names(column)]
     return [name for name in table.columns if name not in used]
 
 
 def _unclear(
-    table: Table, roles: Roles, needed: Sequence[str], remedy: Callable[[Roles], str]
+    table: Table,
+    roles: ColumnsByRole,
+    needed: Sequence[str],
+    remedy: Callable[[ColumnsByRole], str],
 ) -> str:
     """Which columns are not known, and how to name them, with guesses."""
     free, guesses = _free(table, roles), dict[str, Any]()
