@@ -141,3 +141,10 @@ def test_a_list_without_a_context_is_noticed_among_those_asked_for():
     table = open_source(pa.table({"query": ["q", None], "items": [[1], [2]]}))
     with pytest.raises(InvalidLogError, match="context"):
         as_policy(table, NAMES, contexts=open_source(pa.table({"context": ["q"]})))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_example_of_what_cannot_match_is_the_same_in_any_order(order):
+    table = {"query": ["q", "r"][::order], "shown": [["1", "2"], ["3", "4"]][::order]}
+    with pytest.raises(PolicyError, match=r"the log has 1 \(integer\), the Ranking '1' \(text\)"):
+        fc.evaluate(fc.read_log(LOG, context="query", items="shown"), table, metrics="clicks@1")

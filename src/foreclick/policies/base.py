@@ -170,7 +170,7 @@ class PolicyTable:
             return column.cast(pa.string())
         if pa.types.is_integer(column.type) or pa.types.is_null(column.type):
             return column.cast(pa.int64())
-        ours, theirs = (examples(a.drop_null().slice(0, 1).to_pylist()) for a in (logged, column))
+        ours, theirs = (examples(_first(values)[:1]) for values in (logged, column))
         raise PolicyError(
             f"the {kind}s cannot match: the log has {ours}, the {self.what} {theirs}. Make both "
             "integers or both text, for instance in pandas with astype('int64') or astype(str)."
@@ -305,7 +305,7 @@ def _is_item(column: str) -> bool:
     return column == ITEM or column.startswith(f"{ITEM}_")
 
 
-def _first(column: pa.ChunkedArray) -> list[Any]:
+def _first(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The first values of a column, as examples."""
     values = column.unique().drop_null()
     return list(values.take(pc.sort_indices(values)[:_EXAMPLES]).to_pylist())
