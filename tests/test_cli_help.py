@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 import subprocess
@@ -85,3 +86,32 @@ def test_help_and_complaints_import_nothing_heavy(words):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+COMPLETED = {
+    ("foreclick", "ev"): "evaluate",
+    ("foreclick", "evaluate", "--missing", ""): "error production drop",
+    ("foreclick", "evaluate", "a-log"): "a-log.parquet",
+    ("foreclick", "report", "a", "b", "-o", "a-"): "a-log.parquet",
+}
+
+
+def test_a_shell_completes_commands_options_values_and_files(tmp_path):
+    def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        home = {**os.environ, "HOME": str(tmp_path), **more}
+        return subprocess.run(
+            words, check=False, env=home, cwd=tmp_path, capture_output=True, text=True
+        )
+
+    (tmp_path / "a-log.parquet").touch()
+    install = (sys.executable, "-m", "foreclick", "--install-completion", "--shell")
+    done = run(*install, "bash")
+    assert done.returncode == 0
+    script = done.stderr.split()[1].rstrip(",")
+    for words, found in COMPLETED.items():
+        asked = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}; _foreclick"
+        lines = f"source {script}; {asked}; echo ${{COMPREPLY[@]}}"
+        assert run("bash", "--norc", "-c", lines).stdout.strip() == found
+    wrong = run(*install, "tcsh")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr

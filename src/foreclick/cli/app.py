@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -65,6 +66,8 @@ _PANELS = {
 
 _FIRST = {"--context", "--items", "--clicks", "--period", "--unit", "--output"}
 
+_PATHS = {"FILE", "DIRECTORY"}  # what values of such options are, in the words of help
+
 _OPTIONS = Group("Options", sort_key=2)
 _SHARED = {
     name: Group(title, sort_key=place, help=text)
@@ -92,7 +95,8 @@ app = App(
     print_error=False,
     suppress_keyboard_interrupt=False,
 )
-app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
+_GENERAL = Group("Options", sort_key=9)
+app["--help"].group = app["--version"].group = _GENERAL
 
 typed: list[str] = []
 """The words of the command that is run."""
@@ -124,6 +128,13 @@ class Command:
             for key, _, entry in (option.partition(":") for option in self.options)
         }
 
+    def signature(self, *, completing: bool = False) -> inspect.Signature:
+        """Its parameters as Cyclopts reads them; if `completing`, files have the type of paths."""
+        hint = Annotated[Path, None] if completing else Annotated[str, Parameter(show=False)]
+        files = inspect.Parameter("files", inspect.Parameter.VAR_POSITIONAL, annotation=hint)
+        options = (_parameter(each, self.defaults, completing) for each in self.options)
+        return inspect.Signature([files, *options])
+
 
 COMMANDS: dict[str, Command] = {}
 
@@ -150,14 +161,7 @@ def command(
             return _execute(name, list(files), Options(**dict.fromkeys(keys) | given))
 
         execute.__annotations__ = {}
-        files = inspect.Parameter(
-            "files",
-            inspect.Parameter.VAR_POSITIONAL,
-            annotation=Annotated[str, Parameter(show=False)],
-        )
-        execute.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [files, *(_parameter(option, defaults) for option in made.options)]
-        )
+        execute.__signature__ = made.signature()  # type: ignore[attr-defined]
         about, _, examples = str(inspect.getdoc(function)).partition("Examples:\n")
         about = re.sub(r"(?<!\n)\n(?!\n)", " ", about.strip())
         lines = "\n".join(line.strip() for line in examples.splitlines())
@@ -177,7 +181,7 @@ def command(
     return register
 
 
-def _parameter(option: str, defaults: dict[str, Any]) -> inspect.Parameter:
+def _parameter(option: str, defaults: dict[str, Any], completing: bool) -> inspect.Parameter:  # noqa: FBT001
     """An option of the table as a keyword of a command."""
     key, _, entry = option.partition(":")
     row = OPTIONS[entry or key]
@@ -197,8 +201,10 @@ def _parameter(option: str, defaults: dict[str, Any]) -> inspect.Parameter:
         rule(flags[0], value)
         return value
 
-    if isinstance(rule, Flag):
-        hint: Any = Annotated[bool | None, Parameter(**shared)]
+    if completing and rule.metavar in _PATHS:
+        hint: Any = Annotated[Path | None, Parameter(**shared)]
+    elif isinstance(rule, Flag):
+        hint = Annotated[bool | None, Parameter(**shared)]
     elif isinstance(rule, Choice):
         hint = Annotated[Literal[rule.words] | None, Parameter(**shared)]
     else:
@@ -243,6 +249,28 @@ def worded(text: str, called: Command) -> str:
         for key, flag in COMMANDS[name].flags.items()
     }
     return in_options(text, flags | called.flags, COMMANDS)
+
+
+@app.command(name="--install-completion", group=_GENERAL, version_flags=())
+def install_completion(
+    shell: Literal["bash", "zsh", "fish", "powershell"] | None = None,
+) -> None:
+    """Let the shell complete commands and options.
+
+    Args:
+        shell: which shell; by default the one that runs this.
+    """
+    from cyclopts.completion.detect import ShellDetectionError
+
+    for name, each in COMMANDS.items():  # this process ends with it
+        app[name].default_command.__signature__ = each.signature(completing=True)
+    try:
+        path = app.install_completion(shell=shell)
+    except ShellDetectionError:
+        print_error("the shell is not known. Name it: --shell bash, zsh, fish or powershell.")
+        sys.exit(BAD_INPUT)
+    print_written([str(path)])
+    sys.stderr.write("Open a new shell, or type: exec $SHELL\n")
 
 
 # --- running a command ----------------------------------------------------------------------------
