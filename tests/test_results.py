@@ -9,6 +9,7 @@ import io
 import json
 import math
 import pickle
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import duckdb
@@ -187,3 +188,10 @@ class TestHtml:
         plain = Result(({column: ""},), (column,), ("",), title and "t")._repr_html_()
         assert text.count("<") == plain.count("<")
         assert "<b>" not in text
+
+    def test_a_notebook_shows_as_many_notes_as_a_terminal(self):
+        log = {"context": ["q"] * 20, "items": [[1, 2]] * 20, "clicks": [[1, 0]] * 20}
+        found = replace(fc.evaluate(log, log), notes=tuple("ABCDE"))
+        shown = found._repr_html_()
+        assert [f"<li>{note}</li>" in shown for note in "ABCDE"] == [True] * 3 + [False] * 2
+        assert "2 more notes: .notes in Python" in shown

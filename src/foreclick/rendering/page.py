@@ -19,7 +19,7 @@ from foreclick.questions.report import Report
 from foreclick.rendering import charts, drawing, wording
 from foreclick.rendering.wording import words
 from foreclick.results import Result, format_value
-from foreclick.results.text import side_of
+from foreclick.results.text import MOST_NOTES, more_notes, side_of
 from foreclick.secrets import printable
 from foreclick.words import number_of, plural
 
@@ -60,9 +60,15 @@ def render(template: str, **values: Any) -> str:  # noqa: ANN401 - what the temp
 
 
 def fragment(result: Result, *, answer: bool = True) -> str:
-    """A result as a part of a page: the answer with its table folded, or the table alone."""
+    """A result as a part of a page: the answer with its table folded, or the table alone.
+
+    Under an answer stand the notes that its text has; the table has all.
+    """
     headline = result.headline if answer else None
-    return render("fragment.html", headline=headline, **_table(result), plain=True)
+    values = _table(result) | {"headline": headline, "plain": True, "more": ""}
+    if headline is not None:
+        values |= {"notes": result.notes[:MOST_NOTES], "more": more_notes(result)}
+    return render("fragment.html", **values)
 
 
 def page(result: Result, title: str = "") -> str:

@@ -34,16 +34,22 @@ def in_text(result: Result) -> str:
     headline = result.headline
     if headline is None:
         return table_in_text(result)
-    unsaid = len(result.notes) - MOST_NOTES
-    more = number_of(unsaid, "more note")
     parts = [
         _filled(headline.title),
         grid(headline.lines),
         "\n".join(_filled(sentence) for sentence in headline.sentences),
         _noted(result.notes[:MOST_NOTES], WIDTH),
-        f"{more}: .notes in Python, --debug on the command line." if unsaid > 0 else "",
+        more_notes(result),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def more_notes(result: Result) -> str:
+    """Where the notes are that are not printed under an answer; empty if all are."""
+    unsaid = len(result.notes) - MOST_NOTES
+    if unsaid <= 0:
+        return ""
+    return f"{number_of(unsaid, 'more note')}: .notes in Python, --debug on the command line."
 
 
 def table_in_text(result: Result) -> str:
