@@ -304,6 +304,9 @@ MISTAKES: dict[str, Mistake] = {
     "judgments with too few positions": ask(fc.judgments, examination=[1.0]),
     "a replay of one arm": do(fc.replay, ARMS),
     "a replay without its column": ask(fc.replay),
+    "a replay of a table whose arm is called otherwise": lambda _: fc.replay(
+        {**LOG, "arm": ["a"] * 40}
+    ),
     "a control that is no arm": do(
         fc.replay, {**ARMS, "variant": ["control", "new"] * 20}, control="old"
     ),

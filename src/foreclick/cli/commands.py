@@ -168,15 +168,17 @@ def replay(files: list[str], options: Options) -> Result:
       foreclick replay tests.parquet --context query --period day --variant arm
       foreclick replay tally.parquet --experiment test --control old -o replay.png
     """
+    from foreclick.logs.roles import MissingColumnsError
     from foreclick.tallies import is_tally
 
+    arms = {"variant": options.variant or "variant", "experiment": options.experiment}
     if not all(is_tally(file) for file in files):
-        arms = [options.variant or "variant", *filter(None, [options.experiment])]
-        options.segments = list(dict.fromkeys([*(options.segments or ()), *arms]))
+        named = [*(options.segments or ()), *filter(None, arms.values())]
+        options.segments = list(dict.fromkeys(named))
     try:
         log = _log(options, files)
-    except SourceError as error:  # the arms' column was read as a segment
-        raise SourceError(str(error).replace("segments=", "variant=")) from error
+    except MissingColumnsError as error:
+        raise error.by_option(**arms) from None
     return fc.replay(log, **given(options, "variant experiment control metrics confidence"))
 
 

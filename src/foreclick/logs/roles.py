@@ -342,7 +342,7 @@ def checked_columns(table: Table, roles: Roles) -> Table:
         (role, c) for role, c in roles.named() if top_of(c, table.kinds) not in table.columns
     ]
     if missing:
-        raise SourceError(_missing(table, roles, missing))
+        raise MissingColumnsError(table, roles, missing)
     numbers = (ITEM, PROPENSITY, *roles.rewards)
     for name in (*roles.segments, *roles.rewards):
         lower = name.lower()  # engines do not tell upper from lower case
@@ -360,6 +360,24 @@ def checked_columns(table: Table, roles: Roles) -> Table:
                 text = say.cast(say.column(str(each)), "text")
                 table = table.with_column(str(each), text, pa.string())
     return table
+
+
+class MissingColumnsError(SourceError):
+    """A table lacks columns that have a role."""
+
+    def __init__(self, table: Table, roles: Roles, missing: list[tuple[str, str]]) -> None:
+        super().__init__(_missing(table, roles, missing))
+        self._found = table, roles, missing
+
+    def by_option(self, **options: str | None) -> MissingColumnsError:
+        """The same in the words of a verb whose options name segments, such as `variant`."""
+        table, roles, missing = self._found
+        option_of = {column: option for option, column in options.items()}
+        named = [
+            (option_of.get(column, role) if role == "segments" else role, column)
+            for role, column in missing
+        ]
+        return MissingColumnsError(table, roles, named)
 
 
 def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:

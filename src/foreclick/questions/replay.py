@@ -22,6 +22,7 @@ from foreclick.estimation.clusters import clusters_of
 from foreclick.estimation.covariance import errors_of, minus, variance_of
 from foreclick.estimation.estimates import Estimate
 from foreclick.logs import CONTEXT, Log, N, read_log
+from foreclick.logs.roles import MissingColumnsError
 from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any
 from foreclick.options import verb
 from foreclick.policies import Lists, Observed
@@ -207,12 +208,15 @@ def replay(
     wanted = parse_any(metrics)
     names = [name for name in (experiment, variant) if name is not None]
     if not isinstance(log, Log | Tally):
-        log = read_log(log, segments=names)
+        try:
+            log = read_log(log, segments=names)
+        except MissingColumnsError as error:
+            raise error.by_option(variant=variant, experiment=experiment) from None
     tally, notes = local_tally(log)
     if unread := [name for name in names if name not in tally.shape.segments]:
         raise SourceError(
             f"the log was read without the column {unread[0]!r}, which names the arm or the test. "
-            f"Read it with it: read_log(…, segments={names!r})."
+            f"Read the log again: read_log(…, segments={names!r})."
         )
     check_metrics(tally, [part for metric in wanted for part in metric.parts])
     rows: list[dict[str, Any]] = []
