@@ -206,7 +206,7 @@ def test_before_is_believed_where_the_test_may_be_wrong(case, monkeypatch):
 def test_a_comparison_says_it_once(case):
     found = fc.compare(case.tally, {"a": case.honest, "b": case.items}, **ASKED)
     assert any(note.startswith("b seems to have been trained") for note in found.notes)
-    assert found.headline.sentences[-1].startswith(f"{ASSUMED} no other candidate")
+    assert found.headline.sentences[-1].startswith(f"{ASSUMED} the other candidates were not")
 
 
 def test_nothing_is_assumed_of_the_log_itself_or_of_chance(case):

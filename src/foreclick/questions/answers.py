@@ -249,20 +249,21 @@ def policy_notes(policy: Policy, depth: int, metrics: Iterable[AnyMetric]) -> li
     return notes
 
 
-def training_assumed(policies: Iterable[Policy], who: str = "the candidate was not") -> str:
+def training_assumed(policies: Iterable[Policy], who: str = "the candidate was") -> str:
     """What is assumed of the training of candidates, where nothing is said and nothing was found.
 
     Only of rankings given as lists or scores: the log itself and marginals were not trained.
 
     Args:
         policies: the candidates that nothing was found of.
-        who: was not trained, in words.
+        who: was or were not trained, in words.
     """
     if not any(isinstance(each, Lists) and not each.optimized for each in policies):
         return ""
+    which = "it" if who.endswith(" was") else "one"
     return (
-        f"Assumes that {who} trained on these clicks; if it was, evaluate it with trained_until=, "
-        "the last day of its training."
+        f"Assumes that {who} not trained on these clicks; if {which} was, evaluate it with "
+        "trained_until=, the last day of its training."
     )
 
 

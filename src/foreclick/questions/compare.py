@@ -193,7 +193,7 @@ def compare(
     untold = [
         policy for name, policy in zip(candidates, policies, strict=True) if name not in trained
     ]
-    who = "no other candidate was" if trained else "no candidate was"
+    who = "the other candidates were" if trained else "the candidates were"
     name, hidden = question.estimators[0].name, {"because"}
     rows = [
         {"estimator": name, "metric": metric.name}
