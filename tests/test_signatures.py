@@ -75,6 +75,7 @@ def test_the_version_stands_in_one_place_and_is_cited_and_described() -> None:
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert cited
     assert cited[1] == fc.__version__
+    assert f'release = "{fc.__version__}"' in (ROOT / "zensical.toml").read_text()
     assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text()
     sections = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert sections[0] == "Unreleased"
