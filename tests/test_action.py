@@ -109,3 +109,11 @@ def test_the_recipe_has_the_version_and_the_dependencies():
     listed = project.partition("dependencies = [")[2].partition("\n]")[0]
     for name, bounds in re.findall(r'^    "([a-z0-9]+)(.*)",$', listed, re.MULTILINE):
         assert re.search(rf"- (python-)?{name} {re.escape(bounds)}$", recipe, re.MULTILINE), name
+
+
+def test_the_workflow_to_copy_gives_what_the_action_takes() -> None:
+    page = (ROOT / "docs" / "howto" / "gate.md").read_text()
+    example = page.partition("        with:\n          package")[2].partition("```")[0]
+    given = {"package", *re.findall(r"^          (\w+):", example, re.MULTILINE)}
+    inputs = (ROOT / "action.yml").read_text().partition("\noutputs:")[0]
+    assert given == set(re.findall(r"^  (\w+):$", inputs, re.MULTILINE))
