@@ -263,7 +263,8 @@ def install_completion(
     from cyclopts.completion.detect import ShellDetectionError
 
     for name, each in COMMANDS.items():  # this process ends with it
-        app[name].default_command.__signature__ = each.signature(completing=True)
+        function: Any = app[name].default_command
+        function.__signature__ = each.signature(completing=True)
     try:
         path = app.install_completion(shell=shell)
     except ShellDetectionError:
