@@ -17,8 +17,10 @@ with clicks in the place of records and rewards in that of clicks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -29,7 +31,6 @@ from foreclick.batches.arrays import numbered, taken, value_of_each
 from foreclick.estimation.columns import ModelError, View
 from foreclick.estimation.slots import group_sums
 from foreclick.kept import kept
-from foreclick.ladder.shrinkage import borrowed, climb, descend, own_weight
 
 S = TypeVar("S", bound=np.generic)
 
@@ -56,21 +57,34 @@ class Rung(NamedTuple):
 
     @property
     def has_rates(self) -> bool:
-        """Whether its cells have rates of their own, on a rung of one strength."""
-        return bool(np.isfinite(self.strength))
+        """Whether its cells have rates of their own."""
+        return isinstance(self.strength, np.ndarray) or math.isfinite(self.strength)
 
     def borrowed(self) -> Floats:
         """Shape (G,): s / (n + s), the share of each rate that the coarser cell decides."""
-        return borrowed(self.n, self.strength)
+        s = self.strength
+        return np.asarray(s / (self.n + s)) if self.has_rates else np.ones_like(self.n)
+
+    def own_weight(self) -> Floats:
+        """Shape (G,): 1 / (n + s), how far a click in each cell moves its rate."""
+        return np.asarray(1 / (self.n + self.strength))
 
     def climb(self) -> tuple[Floats, Floats]:
         """Records and clicks of the cells of the next rung."""
-        return climb(self.n, self.c, self.strength, self.coarser, self.size, self.exposure)
+        share, at, size = self.borrowed(), self.coarser, self.size
+        return sums(at, self.n * share * self.exposure, size), sums(at, self.c * share, size)
 
     def descend(self, coarser: Floats) -> CellRates:
         """The rates of its cells, given those of the next rung."""
         expected = coarser[self.coarser] * self.exposure
-        return CellRates(descend(self.n, self.c, self.strength, expected), expected)
+        return CellRates(self.c * self.own_weight() + expected * self.borrowed(), expected)
+
+    def with_unlogged(self, coarser: Ints, size: int, exposure: Floats) -> Rung:
+        """With cells that have no records, shape (N,) each, and so many cells on the next rung."""
+        n, c = (np.append(each, np.zeros(len(coarser))) for each in (self.n, self.c))
+        own = self.exposure
+        examined = np.append(own, exposure) if isinstance(own, np.ndarray) else own
+        return Rung(self.strength, n, c, np.append(self.coarser, coarser), size, examined)
 
     def gradient(self, weight: Floats, passed: Floats) -> Floats:
         """Shape (E + N, G): A, how far a click in each cell moves columns.
@@ -80,7 +94,22 @@ class Rung(NamedTuple):
             passed: Shape (E + N, G): A', how far a click in the coarser cell moves columns.
         """
         found = passed * self.borrowed() if self.has_rates else passed
-        found[: len(weight)] += weight[:, : len(self.n)] * own_weight(self.n, self.strength)
+        found[: len(weight)] += weight[:, : len(self.n)] * self.own_weight()
+        return found
+
+    def unexplained(self, weight: Floats, passed: Floats) -> Floats:
+        """Shape (E + N, G): (h − A' n) s / (n + s), how far the error of each cell moves columns.
+
+        That is its rate minus what its coarser cell expects of it.
+
+        Args:
+            weight: Shape (E, G): h.
+            passed: Shape (E + N, …): A' of the first cells; the others have no records.
+        """
+        found, logged = np.zeros((len(passed), len(self.n))), passed.shape[1]
+        found[: len(weight)] = weight
+        found[:, :logged] -= passed * self.n[:logged]
+        found *= self.borrowed()
         return found
 
 
@@ -166,25 +195,6 @@ def candidate_slots(view: View, depth: int, *, by_list: bool) -> Slots:
     return Slots(np.full(len(at), -1), k, slots.pair[at], slots.context[at], mass)
 
 
-class SlotRung(NamedTuple):
-    """The cells of slots on one rung.
-
-    Attributes:
-        cell: Shape (Q,): the log's cell; from its count on for cells that the log never showed.
-        cells: how many there are, with those.
-        n: Shape (Q,): records of the cell.
-        exposure: Shape (Q,) or 1: how much a record exposes the coarser cell.
-        rate, expected: Shape (Q,): as of the log's cells.
-    """
-
-    cell: Ints
-    cells: int
-    n: Floats
-    exposure: Floats | float
-    rate: Floats
-    expected: Floats
-
-
 class Weights(NamedTuple):
     """The weights h of rates in columns.
 
@@ -215,70 +225,76 @@ class ChainGradient(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SlotChain:
-    """Slots of candidates on the log's chain.
+    """The log's chain with slots of candidates on it.
 
     Attributes:
-        chain: the log's cells; `rates`: theirs.
+        log: the log's cells.
+        chain: these, then cells that candidates alone show, which have no records.
+        rates: of all of them.
         slots: of candidates.
-        rungs: their cells, the finest first.
+        cell: Shape (Q,): the finest cell of each.
     """
 
+    log: RungChain
     chain: RungChain
     rates: tuple[CellRates, ...]
     slots: Slots
-    rungs: tuple[SlotRung, ...]
+    cell: Ints
 
-    @property
+    @cached_property
     def rate(self) -> Floats:
         """Shape (Q,): the rate of each slot."""
-        return self.rungs[0].rate
+        return taken(self.rates[0].rate, self.cell)
 
-    def by_cell(self, number: int, of_slots: NDArray[S], of_log: NDArray[S]) -> NDArray[S]:
-        """Shape (cells,): values of the cells of a rung, as slots and the log's cells have them."""
-        rung = self.rungs[number]
-        found = np.zeros(rung.cells, dtype=of_slots.dtype)
-        found[rung.cell], found[: len(of_log)] = of_slots, of_log
+    @property
+    def logged_rate(self) -> Floats:
+        """Shape (G,): the rates of the log's finest cells."""
+        return self.rates[0].rate[: len(self.log.finest.n)]
+
+    def of_examined(self, of_slots: NDArray[S], of_log: NDArray[S]) -> NDArray[S]:
+        """Shape (cells,): values of the cells that are examined, as slots and the log have them."""
+        cell, number = self.cell, self.chain.examined
+        for rung in self.chain.rungs[:number]:
+            cell = rung.coarser[cell]
+        found = value_of_each(cell, of_slots, len(self.chain.rungs[number].n))
+        found[: len(of_log)] = of_log
         return found
 
-    def weights(self, shown: Floats, logged: Floats, pairs: int) -> Weights:
+    def weights(self, shown: Floats, logged: Floats) -> Weights:
         """How much columns count the rates of all cells that their slots rest on.
 
         Args:
             shown: Shape (E, Q): how much they count the rates of slots.
             logged: Shape (E, G): the same of the log's finest cells.
-            pairs: how many there are.
         """
-        found = []
-        for rung, slot in zip(self.chain.rungs, self.rungs, strict=True):
-            found.append(group_sums(slot.cell, shown, slot.cells))
-            found[-1][:, : len(rung.n)] += logged
-            shown = shown * (borrowed(slot.n, rung.strength) * slot.exposure)
-            passed = logged * (rung.borrowed() * rung.exposure)
-            logged = group_sums(rung.coarser, passed, rung.size)
-        base = group_sums(self.slots.pair, shown, pairs)
-        base[:, : logged.shape[1]] += logged
-        return Weights(tuple(found), base)
+        weight, found = group_sums(self.cell, shown, len(self.chain.finest.n)), []
+        weight[:, : logged.shape[1]] += logged
+        for rung in self.chain.rungs:
+            found.append(weight)
+            passed = weight * (rung.borrowed() * rung.exposure)
+            weight = group_sums(rung.coarser, passed, rung.size)
+        return Weights(tuple(found), weight)
 
     def gradient(
         self, weights: Weights, by_base: Floats, context: Ints, dispersion: float = 1.0
     ) -> ChainGradient:
-        """How far a click in each cell moves columns, from coarse cells to fine ones.
+        """How far a click in each of the log's cells moves columns, from coarse cells to fine ones.
 
         Args:
             weights: of E columns.
-            by_base: Shape (E + N, pairs): how far a click on a pair moves them, and N others.
+            by_base: Shape (E + N, P): how far a click on a pair moves them, and N others.
             context: Shape (pairs,): the context of each.
             dispersion: φ, the variance of a click over its mean.
         """
         gradient, unexplained, width = by_base, [], len(weights.base)
         by_exposure = np.zeros((width, 0))
         where: Ints = np.zeros(0, dtype=np.int64)
-        for j, rung in reversed(list(enumerate(self.chain.rungs))):
+        for j, rung in reversed(list(enumerate(self.log.rungs))):
             passed, owner = taken(gradient, rung.coarser), context[self.chain.base(j)]
-            owner = self.by_cell(j, self.slots.context, owner)
-            expected = self.by_cell(j, self.rungs[j].expected, self.rates[j].expected)
             # A rung without rates of its own has no model errors; its exposure may matter.
-            off = self.unexplained(j, weights, passed if rung.has_rates else passed[:width])
+            off = passed if rung.has_rates else passed[:width]
+            off = self.chain.rungs[j].unexplained(weights.rungs[j], off)
+            expected = self.rates[j].expected
             if rung.has_rates:
                 error = off * np.sqrt(dispersion * expected / rung.strength)
                 unexplained.append(ModelError(owner, error))
@@ -286,24 +302,6 @@ class SlotChain:
                 by_exposure, where = off[:width] * expected, owner
             gradient = rung.gradient(weights.rungs[j], passed)
         return ChainGradient(gradient, by_exposure, where, unexplained)
-
-    def unexplained(self, number: int, weights: Weights, passed: Floats) -> Floats:
-        """Shape (E, cells): (h − A' n) s / (n + s), the derivative of columns by errors of cells.
-
-        The error of a cell is its rate minus what its coarser cell expects of it.
-
-        Args:
-            number: of the rung.
-            weights: h.
-            passed: Shape (E, G): A'.
-        """
-        rung, weight = self.chain.rungs[number], weights.rungs[number]
-        off = np.zeros((len(passed), weight.shape[1]))
-        off[: len(weight)] = weight
-        own = off[:, : len(rung.n)]
-        own -= passed * rung.n
-        own *= rung.borrowed()
-        return off
 
 
 # --- the log's cells ------------------------------------------------------------------------------
@@ -383,63 +381,52 @@ def log_cells(batch: Batch, top: str, reward: str) -> LogCells:
     return LogCells(finest, position, starts, n, c, prefix, coarser, examined, slots // k)
 
 
-class SlotCells(NamedTuple):
-    """The cells of slots on the rungs that know a position, finest first.
-
-    Attributes:
-        logged: Shape (Q,) each: the log's cell; -1 for one that the log never showed.
-        other: Shape (Q,) each: what tells such cells from each other.
-    """
-
-    logged: list[Ints]
-    other: list[Ints]
-
-
-def slot_cells(view: View, cells: LogCells, slots: Slots, *, by_list: bool) -> SlotCells:
-    """The cells that slots of candidates belong to."""
-    batch, policies, k = view.batch, view.policies, slots.position
-    pair, depth, width = slots.pair, batch.depth, policies.depth
-    known = (pair < batch.pair_count) & (k < depth)
-    logged: list[Ints] = [cells.position[np.where(known, pair * np.int64(depth) + k, -1)]]
-    other: list[Ints] = [pair * np.int64(width) + k]
-    if by_list:
-        lists, listed = policies.lists, slots.listed
-        begin, whole = policies.begins[listed, k], policies.begins[listed, -1]
-        start = cells.starts[np.minimum(k, depth - 1)]
-        fine = np.where(whole < 0, -1, whole * depth + k), np.where(begin < 0, -1, begin + start)
-        logged = [*fine, *logged]
-        other = [np.arange(len(k)), lists.prefix[listed, k] * np.int64(width) + k, *other]
-    return SlotCells(logged, other)
-
-
 def slot_chain(
-    chain: RungChain, slots: Slots, cells: SlotCells, exposure: Floats, base: Floats
+    view: View, cells: LogCells, chain: RungChain, slots: Slots, exposure: Floats, base: Floats
 ) -> SlotChain:
-    """Slots of candidates on a chain, with their rates.
+    """The log's chain with slots of candidates on it, and all rates.
 
     Args:
-        chain: the log's.
+        view: the batch and its candidates.
+        cells: the log's.
+        chain: their rungs.
         slots: of candidates.
-        cells: theirs.
         exposure: Shape (Q,): of each slot.
         base: Shape (pairs,): the base rates.
     """
-    rates, rate, found = chain.rates(base), base[slots.pair], []
-    for j in reversed(range(len(chain.rungs))):
-        rung, new = chain.rungs[j], cells.logged[j] < 0
-        cell = np.where(new, 0, cells.logged[j])
-        e: Floats | float = 1.0
-        if isinstance(rung.exposure, np.ndarray):
-            e = np.where(new, exposure, rung.exposure[cell] if len(rung.n) else 0.0)
-        expected = rate * e
-        n, rate = np.zeros(len(cell)), expected
-        if len(rung.n):
-            n = np.where(new, 0.0, rung.n[cell])
-            rate = np.where(new, expected, rates[j].rate[cell])
-        count = len(rung.n)
-        if new.any():
-            distinct, number = np.unique(cells.other[j][new], return_inverse=True)
-            cell[new] = count + number.ravel()
-            count += len(distinct)
-        found.append(SlotRung(cell, count, n, e, rate, expected))
-    return SlotChain(chain, rates, slots, tuple(found[::-1]))
+    rungs: list[Rung] = []
+    coarser, size = slots.pair, len(base)
+    of_slots = reversed(_slot_cells(view, cells, slots))
+    for rung, (cell, other) in zip(reversed(chain.rungs), of_slots, strict=True):
+        new = np.flatnonzero(cell < 0)
+        distinct, number = np.unique(other[new], return_inverse=True)
+        above, examined = (
+            value_of_each(number, values[new], len(distinct)) for values in (coarser, exposure)
+        )
+        rungs.insert(0, rung.with_unlogged(above, size, examined))
+        cell[new] = len(rung.n) + number
+        coarser, size = cell, len(rung.n) + len(distinct)
+    whole = RungChain(tuple(rungs))
+    return SlotChain(chain, whole, whole.rates(base), slots, coarser)
+
+
+def _slot_cells(view: View, cells: LogCells, slots: Slots) -> list[tuple[Ints, Ints]]:
+    """Shape (Q,) each, the finest rung first: the log's cell of each slot, -1 for none.
+
+    And what tells cells from each other that the log never showed.
+    """
+    batch, policies, k = view.batch, view.policies, slots.position
+    pair, depth, width = slots.pair, batch.depth, policies.depth
+    known = (pair < batch.pair_count) & (k < depth)
+    logged = cells.position[np.where(known, pair * np.int64(depth) + k, -1)].astype(np.int64)
+    positions = logged, pair * np.int64(width) + k
+    if not len(cells.prefix):
+        return [positions]
+    lists, listed = policies.lists, slots.listed
+    begin, whole = policies.begins[listed, k], policies.begins[listed, -1]
+    prefix = np.where(begin < 0, -1, begin + cells.starts[np.minimum(k, depth - 1)])
+    return [
+        (np.where(whole < 0, -1, whole * np.int64(depth) + k), np.arange(len(k))),
+        (prefix, lists.prefix[listed, k] * np.int64(width) + k),
+        positions,
+    ]

@@ -55,7 +55,7 @@ from foreclick.ladder.rungs import (
     log_cells,
 )
 from foreclick.ladder.sample import known_contexts, sampled
-from foreclick.ladder.shrinkage import borrowed, leverage_factor
+from foreclick.ladder.shrinkage import leverage_factor
 from foreclick.ladder.slot_values import SlotValues, ValueErrors, slot_values
 from foreclick.ladder.state import RungState, candidate_chain, rung_state
 from foreclick.question import Target
@@ -99,7 +99,7 @@ def score_ladder(
     sample = _fitted_sample(view, fit, state)
     on_pairs = _pair_gradient(columns, state, weights, sample)
     by_pair = on_pairs.of_all_pairs(sample) if fit.log.finer else on_pairs.by_click
-    gradient = columns.slots.gradient(weights, by_pair, view.batch.pair_context)
+    gradient = columns.slots.gradient(weights, by_pair, state.pairs.context)
     by_click = gradient.by_click[:width]
     slope, residuals = _slope(columns, on_pairs, gradient), _residuals(columns)
     unexplained = [*on_pairs.unexplained, *gradient.unexplained]
@@ -190,7 +190,7 @@ class _Columns(NamedTuple):
     @property
     def rate(self) -> Floats:
         """Shape (G,): the rates of the log's finest cells."""
-        return self.slots.rates[0].rate
+        return self.slots.logged_rate
 
     @property
     def shown_value(self) -> Floats | float:
@@ -293,7 +293,7 @@ def _with_weights(
 ) -> Coverage[Floats]:
     """With sums of the weights of records and of their squares, for the effective sample size."""
     weight = columns.weight * columns.logged_value + by_click
-    records = weight * columns.slots.chain.finest.n
+    records = weight * columns.slots.log.finest.n
     return replace(
         coverage,
         weighted=columns.sums(columns.context, records),
@@ -303,15 +303,15 @@ def _with_weights(
 
 def _rung_shares(columns: _Columns, state: RungState) -> Floats:
     """Shape (rungs, E, X): how much exposure took its rate from which rung, the finest first."""
-    slots, chain, item = columns.slots, columns.slots.chain, state.log.item
-    remaining, shares = np.ones(len(columns.unlogged)), []
-    for rung, slot in zip(chain.rungs, slots.rungs, strict=True):
-        share = borrowed(slot.n, rung.strength)
+    slots, item, shares = columns.slots, state.log.item, []
+    remaining, cell = np.ones(len(slots.cell)), slots.cell
+    for rung in slots.chain.rungs:
+        share = rung.borrowed()[cell]
         shares.append(remaining * (1 - share))
-        remaining = remaining * share
+        remaining, cell = remaining * share, rung.coarser[cell]
     own = np.zeros(len(state.pairs.rate))
     own[: len(item.n)] = 1 - item.borrowed()
-    own = own[slots.slots.pair]
+    own = own[cell]
     new = columns.unlogged * remaining
     names = columns.fit.log.spec.ladder.rungs
     none = [np.zeros(len(remaining))] * (len(names) - len(shares) - 3)
@@ -326,7 +326,7 @@ def _rung_shares(columns: _Columns, state: RungState) -> Floats:
 def _rate_weights(columns: _Columns, state: RungState, earned: _Earnings) -> Weights:
     """The weights of the rates of all cells and pairs in columns."""
     shown, logged = columns.shown * columns.shown_value, columns.logged * columns.logged_value
-    weights = columns.slots.weights(shown, -logged, len(state.pairs.rate))
+    weights = columns.slots.weights(shown, -logged)
     if columns.fit.log.stopping:
         stopped = _stopped(columns, state, earned.earned)
         weights = weights._replace(base=weights.base + stopped)
@@ -460,7 +460,7 @@ def _pair_gradient(
         by_beta = [group_sums(pairs.context, by_log_mean * x, count) for x in pairs.features.T]
     else:
         by_beta = [*(by_log_mean @ pairs.features).T[:, :, None]]
-    own_weight = 1 / (log.item.n + fit.parameters.a / log.rates.m)
+    own_weight = log.item.own_weight()
     by_click = taken(found.by_context, batch.pair_context) * log.rates.prior_share
     by_click += weights.base[:, :logged] * own_weight
     by_shared = taken(shared.by_context, batch.pair_context[own]) * log.rates.prior_share[own]
@@ -470,9 +470,8 @@ def _pair_gradient(
 
 def _slope(columns: _Columns, pairs: _PairGradient, gradient: ChainGradient) -> Floats:
     """Shape (N, E, X or 1): how far β and log p move columns."""
-    depth, chain = columns.view.batch.depth, columns.slots
-    of_log = columns.cells.examined % depth
-    position = chain.by_cell(chain.chain.examined, chain.slots.position, of_log)
+    depth, slots = columns.view.batch.depth, columns.slots
+    position = slots.of_examined(slots.slots.position, columns.cells.examined % depth)
     count = columns.view.batch.context_count if columns.by_context else 1
     width = max(columns.view.policies.depth, depth)
     at = position + gradient.context * np.int64(width) if columns.by_context else position
@@ -524,7 +523,7 @@ def _by_kappa(columns: _Columns, state: RungState) -> Floats:
     of_slots = of_slots[slots.slots.listed, slots.slots.position]
     of_log = stop_slope(reading.attraction(batch), batch.lists, reading.kappa(batch)[0])
     of_log = of_log.ravel()[columns.cells.examined]
-    return slots.by_cell(slots.chain.examined, of_slots, of_log)
+    return slots.of_examined(of_slots, of_log)
 
 
 # --- residuals ------------------------------------------------------------------------------------
@@ -681,7 +680,7 @@ def _own_clicks(columns: _Columns, by_click: Floats, residuals: _Residuals) -> F
         by_click: Shape (E, G): how far a click in a cell moves them.
         residuals: of all records.
     """
-    batch, slots, chain = columns.view.batch, columns.slots.slots, columns.slots.chain
+    batch, slots, chain = columns.view.batch, columns.slots.slots, columns.slots.log
     p = padded(tuple(columns.fit.parameters.p), max(len(columns.theta[0]), batch.depth))
     size, pair, e = batch.pair_count, chain.base(), p[columns.cells.position_of]
     shown, known = columns.shown * columns.shown_value * p[slots.position], ~columns.unlogged

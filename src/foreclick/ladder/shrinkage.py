@@ -1,13 +1,6 @@
-"""The ladder's formula: a Poisson-gamma mean, and the sums that coarser cells get.
+"""How strong a rung is: losses of counts given their means, and the strength with the least.
 
-A rung of strength s lets the next coarser rung count as much as s records of its own. With n
-records and c clicks in a cell, and the rate r' of its coarser cell,
-
-    r = (c + s r' e) / (n + s)                        rates, from coarse to fine
-    n' = Σ n e s / (n + s),    c' = Σ c s / (n + s)   counts, from fine to coarse
-
-where e is how much a record of the cell exposes its coarser cell. With s = ∞ a rung has no rate of
-its own. Everything that uses a ladder goes through these functions.
+A rung of strength s lets the next coarser rung count as much as s records of its own, see `rungs`.
 """
 
 from __future__ import annotations
@@ -17,52 +10,13 @@ from collections.abc import Callable
 import numpy as np
 
 from foreclick.allowances import LEVERAGE_BOUND
-from foreclick.batches import Floats, Ints, sums
-
-
-def borrowed(n: Floats, s: Floats | float) -> Floats:
-    """The share of a cell's rate that its coarser cell decides: s / (n + s)."""
-    return np.ones_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(s / (n + s))
-
-
-def own_weight(n: Floats, s: Floats | float) -> Floats:
-    """How far one click of a cell moves its rate: 1 / (n + s)."""
-    return np.zeros_like(n) if np.ndim(s) == 0 and np.isinf(s) else np.asarray(1 / (n + s))
+from foreclick.batches import Floats
 
 
 def leverage_factor(own: Floats) -> Floats:
     """1 / √(1 − h), the leverage correction of a day with the share h of a cell."""
     return np.asarray(1 / np.sqrt(1 - np.minimum(own, LEVERAGE_BOUND)))
 
-
-def climb(
-    n: Floats,
-    c: Floats,
-    s: Floats | float,
-    coarser: Ints,
-    count: int,
-    exposed: Floats | float = 1.0,
-) -> tuple[Floats, Floats]:
-    """Records and clicks that the cells of a rung of strength s pass on to coarser cells.
-
-    Args:
-        n: Shape (G,): records of each cell.
-        c: Shape (G,): clicks of each cell.
-        s: the strength of the rung.
-        coarser: Shape (G,): the coarser cell that each belongs to.
-        count: how many coarser cells there are.
-        exposed: Shape (G,): how much a record exposes its coarser cell.
-    """
-    share = borrowed(n, s)
-    return sums(coarser, n * share * exposed, count), sums(coarser, c * share, count)
-
-
-def descend(n: Floats, c: Floats, s: Floats | float, expected: Floats) -> Floats:
-    """The rate of each cell, from its counts and from what its coarser cell expects of it, r' e."""
-    return np.asarray(c * own_weight(n, s) + expected * borrowed(n, s))
-
-
-# --- how strong a rung is -------------------------------------------------------------------------
 
 GAIN = 4.0
 """The least gain in log-likelihood for which one more parameter is fitted."""

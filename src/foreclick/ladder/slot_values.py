@@ -21,15 +21,7 @@ from foreclick.estimation.sources import VALUE_SHRINKAGE, VALUE_SLOPE
 from foreclick.ladder.candidates import examined_records
 from foreclick.ladder.click_value import ClickValue, ItemGradient, PairValues, clicked_slots
 from foreclick.ladder.fitted import CandidateFit
-from foreclick.ladder.rungs import (
-    LogCells,
-    SlotChain,
-    Slots,
-    Weights,
-    log_cells,
-    slot_cells,
-    slot_chain,
-)
+from foreclick.ladder.rungs import LogCells, SlotChain, Slots, Weights, log_cells, slot_chain
 from foreclick.ladder.shrinkage import leverage_factor
 from foreclick.metrics import CLICKS
 
@@ -69,7 +61,7 @@ class SlotValues:
     @cached_property
     def logged(self) -> Floats:
         """Shape (G,): what a click earns at the log's finest cells."""
-        return self.slots.rates[0].rate * self.values.mean
+        return self.slots.logged_rate * self.values.mean
 
     @cached_property
     def shown(self) -> Floats:
@@ -83,7 +75,7 @@ class SlotValues:
             shown: Shape (E, Q): the clicks of candidates.
             logged: Shape (E, G): those of production.
         """
-        found, mean = self.slots.weights(shown, -logged, len(self.pairs.value)), self.values.mean
+        found, mean = self.slots.weights(shown, -logged), self.values.mean
         return Weights(tuple(own * mean for own in found.rungs), found.base * mean)
 
     def sensitivity(self, weights: Weights, context: Ints) -> Floats:
@@ -127,8 +119,7 @@ class SlotValues:
         shared = {VALUE_SHRINKAGE: CLICK_VALUE_SHRINKAGE_ERROR * by_shrinkage}
         if values.positions.slope:
             of_log = self.cells.examined % self.batch.depth
-            number, of_slots = self.slots.chain.examined, self.slots.slots.position
-            log_k = np.log1p(self.slots.by_cell(number, of_slots, of_log))
+            log_k = np.log1p(self.slots.of_examined(self.slots.slots.position, of_log))
             by_slope = add_up(found.context, found.by_exposure * log_k)
             shared[VALUE_SLOPE] = by_slope * values.positions.slope_sd
         unexplained = [ModelError(context, error), *found.unexplained]
@@ -159,7 +150,6 @@ def slot_values(view: View, fit: CandidateFit, values: ClickValue, slots: Slots)
     batch, top = view.batch, fit.log.top
     cells, chain = log_cells(batch, top, CLICKS), values.chain(batch, top)
     pairs = values.items.of_pairs(*examined_records(view, fit), *chain.climb())
-    of_slots = slot_cells(view, cells, slots, by_list=top == "list")
     factor = values.positions.factor(slots.position)
-    on_chain = slot_chain(chain, slots, of_slots, factor, pairs.value)
+    on_chain = slot_chain(view, cells, chain, slots, factor, pairs.value)
     return SlotValues(batch, values, cells, on_chain, pairs)

@@ -30,7 +30,7 @@ from foreclick.ladder.features import (
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import LadderChain, ladder_chain
 from foreclick.ladder.overlap import unlogged_ranks
-from foreclick.ladder.rungs import SlotChain, Slots, log_cells, slot_cells, slot_chain
+from foreclick.ladder.rungs import SlotChain, Slots, log_cells, slot_chain
 
 
 class PairRates(NamedTuple):
@@ -94,14 +94,13 @@ def rung_state(view: View, fit: CandidateFit) -> RungState:
 
 def candidate_chain(view: View, fit: CandidateFit, state: RungState, slots: Slots) -> SlotChain:
     """Slots of candidates on the rungs that know a position, with their rates."""
-    log, by_list, k = fit.log, fit.log.top == "list", slots.position
+    log, k = fit.log, slots.position
     e = padded(tuple(fit.parameters.p), max(view.policies.depth, view.batch.depth))[k]
     if log.stopping:
         reading = readers(state.pairs.rate, view.policies.lists.pairs, state.pairs.kappa)
         e = e * reading[slots.listed, k]
     cells = log_cells(view.batch, log.top, log.spec.reward)
-    of_slots = slot_cells(view, cells, slots, by_list=by_list)
-    return slot_chain(state.log.positions, slots, of_slots, e, state.pairs.rate)
+    return slot_chain(view, cells, state.log.positions, slots, e, state.pairs.rate)
 
 
 class _Unlogged(NamedTuple):

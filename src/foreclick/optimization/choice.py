@@ -33,7 +33,6 @@ from foreclick.ladder.features import expected_rates, powers, rank_scores
 from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.rates import rate_jacobian, rates
 from foreclick.ladder.rungs import Rung, RungChain
-from foreclick.ladder.shrinkage import borrowed, own_weight
 from foreclick.logs import CONTEXT, ITEM, numbered
 from foreclick.optimization.counts import ALL, Counts, fold_number
 from foreclick.optimization.solvers import Cells, Limits, best_choices, decode, marginals
@@ -109,7 +108,9 @@ class LadderRates:
         expected = expected_rates(x, at.beta)
         r = rates(owner, len(records), clicks, exposure, expected, at)
         rate = chain.rates(r.alpha)[0].rate.reshape(n.shape)
-        lent, weight = borrowed(n, s), own_weight(n, s)
+        lent, weight = (
+            each.reshape(n.shape) for each in (chain.finest.borrowed(), chain.finest.own_weight())
+        )
         item_own = 1 / (r.exposure + at.a / r.m)
         variance = r.alpha * item_own + (r.alpha * r.prior_share) ** 2 / r.weight[owner]
         variance = rate * weight + lent**2 * (variance[:, None] * p * p)
