@@ -299,7 +299,6 @@ MISTAKES: dict[str, Mistake] = {
     "a log in which nothing moves": do(fc.examination, NUMBERED),
     "curves within something else": ask(fc.examination, within="day"),
     "curves within periods that were not read": do(fc.examination, LOG, within="period"),
-    "curves of another reward": ask(fc.examination, reward="sales"),
     "curves by another segment": ask(fc.examination, by="shop"),
     "judgments with too few positions": ask(fc.judgments, examination=[1.0]),
     "a replay of one arm": do(fc.replay, ARMS),

@@ -50,12 +50,13 @@ def test_names_are_documented_and_imported_from_where_type_checkers_see_them():
         fc.evalvate  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_verbs_have_at_most_twelve_options():
-    """But for `read_log` and `from_events`, which name columns."""
+def test_verbs_have_few_options():
+    """Twelve at most, but for `read_log` and `from_events`, which name columns; 115 in all."""
     verbs = [getattr(fc, name) for name in fc.__all__ if inspect.isfunction(getattr(fc, name))]
-    for verb in verbs:
-        if verb not in (fc.read_log, fc.from_events):
-            assert len(inspect.signature(verb).parameters) <= 12, verb
+    counts = {verb: len(inspect.signature(verb).parameters) for verb in verbs}
+    for verb, count in counts.items():
+        assert count <= 12 or verb in (fc.read_log, fc.from_events), verb
+    assert sum(counts.values()) <= 115
 
 
 def test_all_errors_descend_from_one():

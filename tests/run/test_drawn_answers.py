@@ -171,7 +171,7 @@ def test_a_tally_of_a_drawn_log_travels_and_adds(tmp_path):
     "ask",
     [
         lambda log, _: fc.optimize(log, metrics=METRIC),
-        lambda log, _: fc.judgments(log, reward="clicks"),
+        lambda log, _: fc.judgments(log),
         fc.explore,
     ],
 )

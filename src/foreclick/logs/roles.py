@@ -302,8 +302,7 @@ def rewards_of(clicks: Columns | None, rewards: Mapping[str, Columns] | None) ->
 
 _RESULTS = """n rows position slot records items estimator metric clip value se low high
     borrowed margin production change change_low change_high lift lift_low lift_high covered clipped
-    ess contexts missing_contexts dropped verdict cells seen largest lowest highest out_of_sight
-    out_share cell share exposure examination"""
+    ess contexts missing_contexts dropped verdict share exposure examination"""
 _TAKEN = {
     CONTEXT,
     PERIOD,

@@ -14,6 +14,7 @@ from foreclick.batches import Bools, batches_of
 from foreclick.curves.errors import DIFFER, Examined
 from foreclick.curves.learnt import learn_curves, named_positions
 from foreclick.errors import ModelError
+from foreclick.metrics import CLICKS
 from foreclick.options import verb
 from foreclick.progress import report_step
 from foreclick.question import check_columns, check_earned
@@ -67,7 +68,6 @@ def examination(
     *,
     by: str | Sequence[str] | None = None,
     within: Literal["auto", "context", "period"] = "auto",
-    reward: str = "clicks",
     confidence: float = 0.95,
 ) -> Examination:
     """How much each position is looked at, from items that stood at several of them.
@@ -87,7 +87,6 @@ def examination(
             season, taste or ranker can disturb, or all within a "context". By default those within
             a period, if the log has periods; where they tell of fewer positions, or err twice as
             much, those within a context.
-        reward: what is counted as a click.
         confidence: of the intervals.
 
     Examples:
@@ -107,11 +106,11 @@ def examination(
     """
     tally, notes = local_tally(log)
     columns = (by,) if isinstance(by, str) else tuple(by or ())
-    check_columns(tally.shape, [reward], columns)
-    check_earned(tally, reward)
+    check_columns(tally.shape, [CLICKS], columns)
+    check_earned(tally, CLICKS)
     report_step("Comparing positions")
     places, codes = tuple(range(tally.shape.depth)), batches_of(tally).codebook
-    curves, rests_on = learn_curves(tally, places, reward, by=columns, within=within)
+    curves, rests_on = learn_curves(tally, places, CLICKS, by=columns, within=within)
     rows: list[dict[str, Any]] = []
     segments_of: dict[str, list[str]] = {}  # each note once, with the segments that it is about
     for numbers, curve in curves.items():

@@ -23,6 +23,7 @@ from foreclick.ladder.fit import checked, production_covariance, production_fit
 from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.log_chain import pairs_of
 from foreclick.logs import CONTEXT, ITEM
+from foreclick.metrics import CLICKS
 from foreclick.options import verb
 from foreclick.policies.base import Names
 from foreclick.policies.runs import trec_query
@@ -151,7 +152,6 @@ def judgments(
     log: LogLike,
     *,
     examination: Sequence[float] | None = None,
-    reward: str = "clicks",
     confidence: float = 0.95,
 ) -> Judgments:
     """Grades of the items of each context, from clicks and how much each position is examined.
@@ -173,7 +173,6 @@ def judgments(
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         examination: p_1, p_2, …, if it is known, such as the curve of another log. By default it is
             learnt from items that moved, and its errors count.
-        reward: what is counted as a click.
         confidence: of the intervals.
 
     Examples:
@@ -190,11 +189,11 @@ def judgments(
     """
     tally, notes = local_tally(log)
     refuse_drawn(tally, "judgments")
-    check_columns(tally.shape, [reward], ())
-    check_earned(tally, reward)
+    check_columns(tally.shape, [CLICKS], ())
+    check_earned(tally, CLICKS)
     batches, ladder = batches_of(tally), Ladder(examination=examination)
     report_step("Grading items")
-    fit = checked(production_fit(batches, ladder, reward))
+    fit = checked(production_fit(batches, ladder, CLICKS))
     shared = production_covariance(batches, fit)
     table = pa.concat_tables(
         [_graded(batch, fit, shared, confidence) for batch in batches]

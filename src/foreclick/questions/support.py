@@ -31,7 +31,7 @@ _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is wo
 
 @dataclass(frozen=True, repr=False)
 class Support(Result):
-    """How far the log can see: one row per click model × metric (× segment).
+    """How far the log can see: one row per click model × metric.
 
     | column | meaning |
     |---|---|
@@ -50,11 +50,9 @@ class Support(Result):
     Attributes:
         contexts: the contexts with most of the exposure that was never shown, with their records,
             the share of their exposure that is covered, and their share of what is not.
-        by: the segments that it is split by.
     """
 
     contexts: Result = field(default_factory=lambda: Result((), ()))
-    by: tuple[str, ...] = ()
     _idle: ClassVar[Mapping[str, Value]] = {
         "repeated": None,
         "out_of_sight": 0,
@@ -63,10 +61,8 @@ class Support(Result):
     }
 
     @property
-    def headline(self) -> Headline | None:
-        """The covered share by click model; of segments the table."""
-        if self.by:
-            return None
+    def headline(self) -> Headline:
+        """The covered share by click model."""
         groups: dict[str, list[str]] = {}
         for row in self.rows:
             share = f"{format_value('covered', row['covered'])} of {row['metric']}"
@@ -85,7 +81,6 @@ def support(
     metrics: str | Metric | Sequence[str | Metric] = USUAL_METRICS,
     estimators: EstimatorLike | Sequence[EstimatorLike] = LATTICE,
     missing: Missing = "error",
-    by: str | Sequence[str] | None = None,
 ) -> Support:
     """How much of what a candidate would show was ever shown, for every model of the lattice.
 
@@ -103,7 +98,6 @@ def support(
         metrics: only the positions that a metric counts matter, by their weights.
         estimators: the click models whose cells are looked for.
         missing: as for `evaluate`.
-        by: segment columns (or "period") to split by.
 
     Examples:
         >>> log = {"context": ["q"] * 2, "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 0]]}
@@ -114,12 +108,11 @@ def support(
         ([0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.0, 0.0])
     """
     tally, notes = local_tally(log)
-    segments = (by,) if isinstance(by, str) else tuple(by or ())
     policy = policy_for(tally, candidate)
     models, counted = parse_estimators(estimators), parse_metrics(metrics)
     depths = len({metric.depth for metric in counted})
     with planned(answer_stages(tally, [e.name for e in models], depths, support=True)):
-        question, said = support_question(tally, policy, counted, models, missing, segments)
+        question, said = support_question(tally, policy, counted, models, missing)
         estimates = estimate(tally, question)
     return support_of(tally, question, estimates, [*notes, *said])
 
@@ -130,7 +123,6 @@ def support_question(
     metrics: Sequence[AnyMetric],
     estimators: Sequence[Estimator],
     missing: Missing,
-    by: tuple[str, ...] = (),
 ) -> tuple[Question, list[str]]:
     """What is asked of a log to tell its support, and notes on what it cannot be asked."""
     notes: list[str] = []
@@ -147,9 +139,7 @@ def support_question(
         if lists:
             names = ", ".join(e.name for e in lists)
             notes.append(f"Left out: {names}. Marginals say nothing of whole lists.")
-    question, assumed = make_question(
-        tally, [policy], metrics, estimators, missing, "frequency", by
-    )
+    question, assumed = make_question(tally, [policy], metrics, estimators, missing, "frequency")
     return replace(question, top=TOP), notes + assumed
 
 
@@ -164,7 +154,6 @@ def support_of(
         tuple(rows[0]),
         (*notes, *_notes(rows, periods)),
         contexts=_least_covered(estimates_for(question, estimates, whole=True)),
-        by=question.by,
     )
 
 
@@ -177,7 +166,6 @@ def _row(one: Estimate) -> dict[str, Value]:
     return {
         "estimator": one.estimator,
         "metric": one.metric.name,
-        **stratum.segment,
         "covered": one.covered,
         "repeated": part.repeated if seen else None,
         "cells": round(found.cells),
