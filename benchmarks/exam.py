@@ -1,4 +1,4 @@
-"""The exam: logs of a shop whose rankers are really trained, beside the truth. `make exam`.
+"""The exam: logs of a shop whose rankers are really trained, beside the truth.
 
 Nothing here is shared with `foreclick.simulate`, neither code nor form, and nothing was chosen by
 what an estimator makes of it. scikit-learn trains the rankers (the dependency group `exam`).
@@ -20,25 +20,26 @@ what an estimator makes of it. scikit-learn trains the rankers (the dependency g
 The truth is exact: the mean click probability of every position over the log's own traffic, for the
 candidate's lists and for those that were shown.
 
-    python -m benchmarks.exam                       # 10 logs of 150,000 lists
-    python -m benchmarks.exam --logs 1 --lists 20000
+    python -m benchmarks exam                       # 10 logs of 150,000 lists
+    python -m benchmarks exam --logs 1 --lists 20000
 
 The table is that of `benchmarks.shop`.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.shop import HEAD, METRICS, Answer, asked, everywhere, summary, takes_training
+from benchmarks.shop import ANSWERS, CPU, LEAKS, METRICS, asked
+from benchmarks.study import Row, Task, run, study
 
 try:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -429,45 +430,30 @@ def listed(values: Any) -> pa.Array:
 # --- foreclick beside the truth -------------------------------------------------------------------
 
 
-def answers(seed: int, lists: int, options: dict[str, Any], since: int = 0) -> list[Answer]:
+@study("exam", ["estimator"], *ANSWERS, CPU, LEAKS)
+def exam(
+    logs: int = 10,
+    seed: int = 1,
+    lists: int = 150_000,
+    since: int = 0,
+    estimators: list[str] | None = None,
+) -> Iterator[Task]:
+    """The default answer where rankers are really trained; `since`: the truth from a day on."""
+    options = {"trained_until": TRAINED_UNTIL} | ({"estimators": estimators} if estimators else {})
+    for number in range(seed, seed + logs):
+        yield partial(answers, number, lists, options, since)
+
+
+def answers(seed: int, lists: int, options: dict[str, Any], since: int) -> list[Row]:
     """What `evaluate` says of every candidate of one log."""
     drawn = draw(seed, lists)
     tally = fc.tally(fc.read_log(drawn.log, context="query", period="day", unit="user"))
-    if takes_training():
-        options = options | {"trained_until": TRAINED_UNTIL}
-    found = []
-    for name, table in drawn.candidates.items():
-        truths = {metric: drawn.lift(name, metric, since) for metric in METRICS}
-        candidate = fc.Ranking(table, context="query")
-        found += asked("exam", seed, name, truths, tally, candidate, options)
-    return found
-
-
-def main() -> None:
-    """Print the answers to the standard error, and a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--logs", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--lists", type=int, default=150_000)
-    parser.add_argument(
-        "--since", type=int, default=0, help="the truth of traffic from this day on"
-    )
-    parser.add_argument("--estimators", nargs="+", help="the default ones otherwise")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--quiet", action="store_true", help="the table alone")
-    given = parser.parse_args()
-    options = {"estimators": given.estimators} if given.estimators else {}
-    seeds = range(given.seed, given.seed + given.logs)
-    tasks = [(seed, given.lists, options, given.since) for seed in seeds]
-    found: list[Answer] = []
-    for more in everywhere(answers, tasks, given.jobs):
-        found += more
-        for each in () if given.quiet else more:
-            print(each, file=sys.stderr, flush=True)
-    print(HEAD)
-    for line in summary(found):
-        print(line)
+    return [
+        {"seed": seed, "candidate": name} | row
+        for name, table in drawn.candidates.items()
+        for row in asked(tally, table, {m: drawn.lift(name, m, since) for m in METRICS}, options)
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    run("exam", sys.argv[1:])

@@ -1,22 +1,23 @@
 """How often each note is printed under an answer: of shops, and of worlds that nobody tuned for.
 
-    python -m benchmarks.notes --logs 5 --records 30000
+    python -m benchmarks notes --logs 5 --records 30000
 
 Numbers and names are left out of a note, so that all of its forms are one.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import foreclick as fc
+from benchmarks.shop import read
+from benchmarks.study import Column, Row, Rows, Task, run, study
 from foreclick.simulate import shop
 
 SHARED = Path(__file__).parents[2] / "shared" / "benchmarks"
@@ -24,14 +25,44 @@ REGIMES = ("shop", "tail", "feedback .5", "dbn", "deep pool")
 WORLDS = ("pbm", "mnl", "trust", "kinds")
 
 
-def answers(logs: int, records: int) -> Iterator[tuple[str, Any]]:
-    """The worlds' families, each with an answer."""
+def often(family: str) -> Column:
+    """The share of a family's answers that have a note."""
+
+    def share(rows: Rows) -> float | None:
+        of = [row["of"] for row in rows if row["family"] == family]
+        return sum(1 / number for number in of) if of else None
+
+    return Column(family, share, ".0%")
+
+
+@study("notes", ["note"], often("shop"), often("exam"))
+def notes(logs: int = 5, records: int = 30_000) -> Iterator[Task]:
+    """How often each note stands under an answer."""
+    yield partial(standing, "shop", logs, records)
+    yield partial(standing, "exam", logs, records)
+
+
+def standing(family: str, logs: int, records: int) -> list[Row]:
+    """A row for each note of each answer, with the number of answers."""
+    found = list({"shop": in_shops, "exam": in_worlds}[family](logs, records))
+    return [
+        {"family": family, "note": note, "of": len(found)}
+        for answer in found
+        for note in sorted({plain(note) for note in answer.notes})
+    ]
+
+
+def in_shops(logs: int, records: int) -> Iterator[Any]:
+    """Answers in shops."""
     for regime in REGIMES:
         for seed in range(logs):
             drawn = shop.draw(replace(shop.REGIMES[regime], records=records), seed=61000 + seed)
-            log = fc.read_log(drawn.log, context="query", period="day", unit="user")
             for table in drawn.candidates.values():
-                yield "shop", fc.evaluate(log, fc.Ranking(table, context="query"))
+                yield fc.evaluate(read(drawn), fc.Ranking(table, context="query"))
+
+
+def in_worlds(logs: int, records: int) -> Iterator[Any]:
+    """Answers in the worlds beside this repository."""
     sys.path.insert(0, str(SHARED))
     import exam  # type: ignore[import-not-found]
 
@@ -40,7 +71,7 @@ def answers(logs: int, records: int) -> Iterator[tuple[str, Any]]:
             table, candidates, _ = exam.draw(world, records, 61000 + seed)
             log = fc.read_log(table, context="query", period="day", unit="user")
             for candidate in candidates.values():
-                yield "exam", fc.evaluate(log, candidate)
+                yield fc.evaluate(log, candidate)
 
 
 def plain(note: str) -> str:
@@ -48,31 +79,5 @@ def plain(note: str) -> str:
     return re.sub(r"[+-]?\d[\d,.]*%?", "#", note)[:90]
 
 
-def main() -> None:
-    """Count the notes, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--logs", type=int, default=5)
-    parser.add_argument("--records", type=int, default=30_000)
-    options = parser.parse_args()
-    counts: Counter[tuple[str, str]] = Counter()
-    asked: Counter[str] = Counter()
-    for family, answer in answers(options.logs, options.records):
-        asked[family] += 1
-        printed = " ".join(str(answer).split())
-        notes: Any = {plain(note) for note in answer.notes if " ".join(note.split()) in printed}
-        counts.update((family, note) for note in notes)
-    families = list(asked)
-    print("| note | " + " | ".join(f"{name} ({asked[name]})" for name in families) + " |")
-    print("|---" * (1 + len(families)) + "|")
-    for note in sorted(
-        {note for _, note in counts}, key=lambda n: -sum(counts[f, n] for f in asked)
-    ):
-        print(
-            f"| {note} | "
-            + " | ".join(f"{counts[f, note] / asked[f]:.0%}" for f in families)
-            + " |"
-        )
-
-
 if __name__ == "__main__":
-    main()
+    run("notes", sys.argv[1:])

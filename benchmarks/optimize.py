@@ -54,7 +54,7 @@ def world(name: str, rng: np.random.Generator) -> tuple[simulate.World, Floats]:
     return simulate.Cascade(attraction, POSITIONS), attraction
 
 
-def production(explores: bool, attraction: Floats, rng: np.random.Generator) -> Any:  # noqa: FBT001
+def production(explores: bool, attraction: Floats, rng: np.random.Generator) -> Any:
     """What is shown: lists by query, with probabilities."""
     contexts, lists, masses = [], [], []
     for query, attracts in enumerate(attraction):
@@ -104,7 +104,7 @@ def truth(best: Optimized, every: Floats, today: Floats) -> Floats:
 
 def run(
     name: str,
-    explores: bool,  # noqa: FBT001
+    explores: bool,
     records: int,
     seed: int,
     ways: list[str],

@@ -1,211 +1,256 @@
-"""The default answer in a search shop, beside the truth. `make shop`.
+"""The default answer in a search shop, beside the truth.
 
 Logs are those of `foreclick.simulate.shop`: a long tail of queries, a ranker that is replaced
 weekly and retrained nightly, and candidates that are other models. Each log of a regime has a seed,
 and so a shop, of its own. Asked are clicks@3 and dcg@10; in a shop with prices,
 clicks, orders and revenue in three positions.
 
-    python -m benchmarks.shop                                       # the ordinary shop, 10 logs
-    python -m benchmarks.shop --regimes all --logs 2 --records 50000 --quiet
-    python -m benchmarks.shop --regimes shop dbn --estimators ladder ip pbm --jobs 2
-    python -m benchmarks.shop --regimes prices bids --records 50000 --estimators ladder
+    python -m benchmarks shop                                       # the ordinary shop, 10 logs
+    python -m benchmarks shop --regimes all --logs 2 --records 50000 --quiet
+    python -m benchmarks shop --regimes shop dbn --estimators ladder ip pbm --jobs 2
+    python -m benchmarks shop --regimes prices bids --records 50000 --estimators ladder
 
-One row by regime and estimator; with prices, by metric, and for the candidate of dear items too.
-Bias, RMSE and width are of lifts, in points of percent; *held* is how many intervals hold the true
-lift; *right* is how many true lifts of 2 % or more, up or down, are called better or worse as they
-are; *wrong* is how many of all are called the contrary. CPU seconds are those of a candidate,
-without reading the log. The last column says for how many logs a warning or a note spoke of
-leakage.
+Values are lifts; *right* is how many true lifts of 2 % or more, up or down, are called better or
+worse as they are; *wrong* is how many of all are called the contrary. CPU seconds are those of a
+candidate, without reading the log. The last column says for how many logs a warning or a note spoke
+of leakage. The regime "leaky" is asked with `trained_until`, and without ("untold").
 
-The regime "leaky" is asked with `trained_until`, where `evaluate` has it, and without ("untold").
+`parts`: answers by segment in shops where some users have another taste (apart 0: the same).
+`drawing`: answers of drawn contexts against those of the whole log. Contexts are drawn by the hash
+of their text, so other names are another draw. *offset* is in half-widths of the whole's interval.
 """
 
 from __future__ import annotations
 
-import argparse
-import inspect
-import multiprocessing
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 
 import foreclick as fc
-from foreclick.simulate.shop import REGIMES, TRAINED_UNTIL, Shop, draw
+from benchmarks.study import (
+    BIAS,
+    COUNT,
+    HELD,
+    RMSE,
+    WIDTH,
+    WRONG,
+    Column,
+    Row,
+    Rows,
+    Task,
+    inside,
+    mean,
+    right,
+    run,
+    study,
+)
+from foreclick.simulate.shop import REGIMES, TRAINED_UNTIL, Shop, ShopLog, draw
 
 METRICS = ("clicks@3", "dcg@10")
 PRICED = ("clicks@3", "orders@3", "revenue@3")
-WORTH = 0.02
-"""The least lift whose verdict is counted as right or not."""
+RIGHT = Column("right", right(0.02), ".0%")
 
 
-class Answer(NamedTuple):
-    """One row of an evaluation, beside the truth."""
-
-    regime: str
-    seed: int
-    candidate: str
-    metric: str
-    estimator: str
-    truth: float
-    lift: float
-    low: float
-    high: float
-    verdict: str
-    cpu: float
-    warned: bool
-
-    def __str__(self) -> str:
-        held = "held" if self.low <= self.truth <= self.high else "MISSED"
-        return (
-            f"{self.regime:14} {self.seed:4} {self.candidate:7} {self.metric:9} "
-            f"{self.estimator:8} truth {self.truth:+7.1%} lift {self.lift:+7.1%} "
-            f"({self.low:+7.1%} to {self.high:+7.1%}) {held:6} {self.verdict:13} {self.cpu:5.1f} s"
-        )
+def leaks(rows: Rows) -> str:
+    """Of how many logs a note or a warning spoke of leakage."""
+    warned = {row["seed"] for row in rows if row["warned"]}
+    return f"{len(warned)} of {len({row['seed'] for row in rows})}"
 
 
-def answers(regime: str, shop: Shop, seed: int, options: dict[str, Any]) -> list[Answer]:
+CPU, LEAKS = mean("cpu", "CPU s", ".1f"), Column("leakage noticed", leaks)
+ANSWERS = (COUNT, BIAS, RMSE, HELD, WIDTH, RIGHT, WRONG)
+
+
+@study("shop", ["regime", "estimator"], *ANSWERS, CPU, LEAKS)
+def regimes(
+    regimes: list[str] = ["shop"],
+    logs: int = 10,
+    seed: int = 1,
+    records: int | None = None,
+    estimators: list[str] | None = None,
+) -> Iterator[Task]:
+    """The default answer in a search shop with a long tail."""
+    options = {"estimators": estimators} if estimators else {}
+    for regime in list(REGIMES) if regimes == ["all"] else regimes:
+        shop = replace(REGIMES[regime], records=records or REGIMES[regime].records)
+        for number in range(seed, seed + logs):
+            yield partial(answers, regime, shop, number, options)
+
+
+def read(drawn: ShopLog, **roles: Any) -> fc.Log:
+    """The log of a shop."""
+    return fc.read_log(drawn.log, context="query", period="day", unit="user", **roles)
+
+
+def answers(regime: str, shop: Shop, seed: int, options: dict[str, Any]) -> list[Row]:
     """What `evaluate` says of every candidate of one log."""
     drawn = draw(shop, seed)
     rewards = {name: name for name in ("orders", "revenue") if shop.prices}
-    log = fc.read_log(drawn.log, context="query", period="day", unit="user", rewards=rewards)
-    tally = fc.tally(log)
+    tally = fc.tally(read(drawn, rewards=rewards))
     ways = {regime: options}
-    if "leaky" in drawn.candidates and takes_training():
+    if "leaky" in drawn.candidates:
         told = {regime: options | {"trained_until": TRAINED_UNTIL}}
         ways = told | {f"{regime}, untold": options}
     found = []
     for way, keywords in ways.items():
+        # Told until when it was trained, the answer is of the days after.
+        days = " later" if "trained_until" in keywords else ""
         for name, table in drawn.candidates.items():
             metrics = PRICED if shop.prices else METRICS
-            # Told until when it was trained, the answer is of the days after.
-            days = " later" if "trained_until" in keywords else ""
-            both = name + days, "production" + days
-            truths = {metric: drawn.lift(both[0], metric, both[1]) for metric in metrics}
-            candidate = fc.Ranking(table, context="query")
-            found += asked(way, seed, name, truths, tally, candidate, keywords)
+            truths = {m: drawn.lift(name + days, m, "production" + days) for m in metrics}
+            key = {"regime": way, "seed": seed, "candidate": name}
+            found += [key | row for row in asked(tally, table, truths, keywords)]
     if shop.prices:
-        found = [each._replace(regime=f"{each.regime}: {each.metric}") for each in found]
+        found = [row | {"regime": f"{row['regime']}: {row['metric']}"} for row in found]
         found += [
-            each._replace(regime=f"{each.regime}, {each.candidate} items")
-            for each in found
-            if each.candidate == "dear"
+            row | {"regime": f"{row['regime']}, {row['candidate']} items"}
+            for row in found
+            if row["candidate"] == "dear"
         ]
     return found
 
 
-def takes_training() -> bool:
-    """Whether `evaluate` can be told until when a candidate was trained."""
-    return "trained_until" in inspect.signature(fc.evaluate).parameters
-
-
 def asked(
-    regime: str,
-    seed: int,
-    name: str,
-    truths: dict[str, float],
-    tally: fc.Tally,
-    candidate: fc.Policy,
-    options: dict[str, Any],
-) -> list[Answer]:
-    """The answers for one candidate; `truths` are its true lifts by metric."""
+    tally: fc.Tally, table: pa.Table, truths: dict[str, float], options: dict[str, Any]
+) -> list[Row]:
+    """The answers for one candidate, beside its true lifts by metric."""
+    candidate = fc.Ranking(table, context="query")
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         answer = fc.evaluate(tally, candidate, metrics=list(truths), **options)
     cpu = time.process_time() - start
-    words = " ".join([*answer.notes, *(str(warning.message) for warning in caught)])
-    found = []
-    for row in answer.to_dicts():
-        numbers: list[Any] = [row[column] for column in ("lift", "lift_low", "lift_high")]
-        lift, low, high = (np.nan if number is None else float(number) for number in numbers)
-        metric, estimator, verdict = (str(row[c]) for c in ("metric", "estimator", "verdict"))
-        of = (regime, seed, name, metric, estimator, truths[metric], lift, low, high, verdict)
-        found.append(Answer(*of, cpu, "have been trained on these clicks" in words))
+    text = " ".join([*answer.notes, *(str(warning.message) for warning in caught)])
+    warned = "have been trained on these clicks" in text
+    return [
+        {
+            "metric": row["metric"],
+            "estimator": row["estimator"],
+            **beside(row, truths[str(row["metric"])]),
+            "cpu": cpu,
+            "warned": warned,
+        }
+        for row in answer
+    ]
+
+
+def beside(row: Any, truth: float) -> Row:
+    """The lift of a row of an evaluation beside the true one."""
+    value, low, high = (
+        np.nan if row[column] is None else float(row[column])
+        for column in ("lift", "lift_low", "lift_high")
+    )
+    return {"truth": truth, "value": value, "low": low, "high": high, "verdict": row["verdict"]}
+
+
+# --- by segment -----------------------------------------------------------------------------------
+
+TOLD = Column("told", lambda rows: float((rows.signs != 0).mean()), ".0%")
+
+
+@study("parts", ["share", "apart"], *ANSWERS, TOLD)
+def parts(
+    shares: list[float] = [0.05, 0.2, 0.5],
+    apart: list[float] = [0.0, 0.3, 0.6, 1.0],
+    logs: int = 5,
+    seed: int = 1,
+    records: int = 100_000,
+) -> Iterator[Task]:
+    """Answers by segment in shops where one segment has a taste of its own."""
+    for share in shares:
+        for taste in apart:
+            for number in range(seed, seed + logs):
+                yield partial(of_others, share, taste, records, number)
+
+
+def of_others(share: float, apart: float, records: int, seed: int) -> list[Row]:
+    """The answers of the other users, for each candidate and metric."""
+    drawn = draw(Shop(records=records, others=(share, apart)), seed)
+    tally, found = fc.tally(read(drawn, segments="taste")), []
+    for name, table in drawn.candidates.items():
+        candidate = fc.Ranking(table, context="query")
+        for row in fc.evaluate(tally, candidate, metrics=METRICS, estimators="ladder", by="taste"):
+            if row["taste"] == "other":
+                truth = drawn.lift(f"{name} of others", row["metric"], "production of others")
+                found.append({"share": share, "apart": apart, **beside(row, truth)})
     return found
 
 
-HEAD = (
-    "| regime | estimator | answers | bias | RMSE | held | width | right | wrong | CPU s "
-    "| leakage noticed |\n|---|---|---|---|---|---|---|---|---|---|---|"
+# --- of drawn contexts ----------------------------------------------------------------------------
+
+DRAWN = ("better", "similar")
+
+
+@study(
+    "drawing",
+    ["regime"],
+    COUNT,
+    mean("offset", form="+.2f"),
+    Column("sd of it", lambda rows: float(rows.of("offset").std()), ".2f"),
+    mean("wider", form=".2f"),
+    HELD,
+    mean("whole", "whole held", ".1%"),
+    RMSE,
 )
-
-
-def summary(found: list[Answer]) -> Iterator[str]:
-    """A row for each regime and estimator."""
-    for regime, estimator in dict.fromkeys((each.regime, each.estimator) for each in found):
-        these = [each for each in found if (each.regime, each.estimator) == (regime, estimator)]
-        truth, lift, low, high, cpu = (
-            np.array([getattr(each, field) for each in these])
-            for field in ("truth", "lift", "low", "high", "cpu")
-        )
-        verdict = np.array([{"better": 1, "worse": -1}.get(each.verdict, 0) for each in these])
-        given = ~np.isnan(lift + low + high)
-        error, held = (lift - truth)[given], ((low <= truth) & (truth <= high))[given]
-        right, wrong = verdict == np.sign(truth), verdict == -np.sign(truth)
-        large = np.abs(truth) >= WORTH
-        seeds = {each.seed for each in these}
-        warned = {each.seed for each in these if each.warned}
-        numbers = (
-            f"{error.mean():+.2%}",
-            f"{np.sqrt((error**2).mean()):.2%}",
-            f"{held.mean():.0%}",
-            f"{(high - low)[given].mean():.1%}",
-            f"{right[large].mean():.0%}" if large.any() else "–",
-            f"{wrong.mean():.1%}",
-            f"{cpu.mean():.1f}",
-            f"{len(warned)} of {len(seeds)}",
-        )
-        yield f"| {regime} | `{estimator}` | {given.sum()} | {' | '.join(numbers)} |"
-
-
-def everywhere(
-    work: Callable[..., list[Answer]], tasks: list[tuple[Any, ...]], jobs: int
-) -> Iterator[list[Answer]]:
-    """The answers of each task, in order, by as many processes."""
-    if jobs == 1:
-        yield from (work(*task) for task in tasks)
-        return
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, spawn) as pool:
-        yield from pool.map(work, *zip(*tasks, strict=True))
-
-
-def main() -> None:
-    """Print the answers to the standard error, and a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    names = ", ".join(REGIMES)
-    parser.add_argument("--regimes", nargs="+", default=["shop"], help=f"all, or of: {names}")
-    parser.add_argument("--logs", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--records", type=int, help="instead of the regime's own")
-    parser.add_argument("--estimators", nargs="+", help="the default ones otherwise")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--quiet", action="store_true", help="the table alone")
-    options = parser.parse_args()
-    keywords = {"estimators": options.estimators} if options.estimators else {}
-    regimes = list(REGIMES) if options.regimes == ["all"] else options.regimes
-    if unknown := set(regimes) - set(REGIMES):
-        parser.error(f"no regime is called {min(unknown)!r}; there are {names}")
-    print(HEAD, flush=True)
+def drawing(
+    regimes: list[str] = ["shop", "dbn"],
+    logs: int = 4,
+    draws: int = 30,
+    lists: int = 3_000_000,
+    sample: int = 1_000_000,
+    seed: int = 52_000,
+) -> Iterator[Task]:
+    """Answers of drawn contexts beside those of the whole log."""
     for regime in regimes:
-        shop = REGIMES[regime]
-        shop = replace(shop, records=options.records or shop.records)
-        seeds = range(options.seed, options.seed + options.logs)
-        found: list[Answer] = []
-        tasks = [(regime, shop, seed, keywords) for seed in seeds]
-        for more in everywhere(answers, tasks, options.jobs):
-            found += more
-            for each in () if options.quiet else more:
-                print(each, file=sys.stderr, flush=True)
-        for line in summary(found):
-            print(line, flush=True)
+        for number in range(logs):
+            yield partial(against_whole, regime, seed + number, lists, sample, draws)
+
+
+def against_whole(regime: str, seed: int, lists: int, sample: int, draws: int) -> list[Row]:
+    """The answers of several draws of a log, each against that of all records."""
+    some = replace(REGIMES[regime], records=lists, queries=lists // 42, candidates=DRAWN)
+    drawn = draw(some, seed=seed)
+    whole, found = renamed(drawn, None, 0), []
+    for number in range(1, draws + 1):
+        for all_, row in zip(whole, renamed(drawn, sample, number), strict=True):
+            half = (all_["high"] - all_["low"]) / 2
+            offset, wider = (row["value"] - all_["value"]) / half, (row["high"] - row["low"]) / 2
+            held = bool(inside(Rows([all_]))[0])
+            found.append(
+                {"regime": regime, **row, "offset": offset, "wider": wider / half, "whole": held}
+            )
+    return found
+
+
+def renamed(drawn: ShopLog, sample: int | None, draw: int) -> list[Row]:
+    """The answers for both candidates, with contexts named by the draw."""
+    log = read(drawn._replace(log=named(drawn.log, draw)), sample=sample)
+    return [
+        beside(row, drawn.lift(name, str(row["metric"])))
+        for name in DRAWN
+        for row in fc.evaluate(
+            log,
+            fc.Ranking(named(drawn.candidates[name], draw), context="query"),
+            metrics=METRICS,
+            estimators="ladder",
+        )
+    ]
+
+
+def named(table: pa.Table, draw: int) -> pa.Table:
+    """The same table with contexts of other names."""
+    source = table
+    query = duckdb.sql(f"SELECT concat(query, ' ', {draw}) AS query FROM source").to_arrow_table()
+    return source.set_column(source.column_names.index("query"), "query", query["query"])
 
 
 if __name__ == "__main__":
-    main()
+    run("shop", sys.argv[1:])
