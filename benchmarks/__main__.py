@@ -12,6 +12,11 @@ MODULES = {
     "exam": "exam",
     "notes": "notes",
     "replay": "replay",
+    "headline": "headline",
+    "ladder": "ladder",
+    "coverage": "coverage",
+    "verdicts": "verdicts pairs",
+    "anytime": "anytime",
 }
 """The first words of the studies of each module."""
 

@@ -1,13 +1,13 @@
 """Do anytime intervals hold at sixty looks together?
 
-python -m benchmarks.anytime --parts record period
+python -m benchmarks anytime --parts record period
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from benchmarks.replications import (
     make_scene,
     own_contexts,
 )
+from benchmarks.study import LOGS, Row, Rows, Task, mean, study
 from foreclick import inference
 from foreclick.simulate import item_ids
 from foreclick.tallies.base import FEW_PERIODS
@@ -30,14 +31,31 @@ ESTIMATORS = ("list", "ip")
 CANDIDATE = "stochastic"
 SHOCK = 0.1
 DAYS = FEW_PERIODS + LOOKS - 1
-HEAD = "| clusters | world | estimator | logs | looks | anytime | sampling | one look | reach |"
 
 
-# --- sixty looks at a log that grows ------------------------------------------------------------
+@study(
+    "anytime",
+    ["clusters", "world", "estimator"],
+    LOGS,
+    mean("anytime", form=".1%"),
+    mean("sampling", form=".1%"),
+    mean("one look", form=".1%"),
+    mean("reach", form=".2f"),
+)
+def anytime(
+    parts: list[str] = ["record", "period"],
+    worlds: list[str] = ["PBM"],
+    replications: int = 400,
+    daily: int = 300,
+    seed: int = 1,
+) -> Iterator[Task]:
+    """How many logs that grow by a day at a time hold the truth at every look."""
+    for clusters, world in itertools.product(parts, worlds):
+        yield partial(looks, clusters, world, replications, daily, seed)
 
 
-def looks(clusters: str, name: str, replications: int, daily: int, seed: int = 1) -> Iterator[str]:
-    """Logs that grow by a day at a time: how many hold the truth at every look.
+def looks(clusters: str, name: str, replications: int, daily: int, seed: int) -> list[Row]:
+    """A row for each log and estimator.
 
     Days differ by independent shocks of 10 % where clusters are periods, and not at all where they
     are records. What is drawn is how often each outcome happened on each day.
@@ -47,7 +65,7 @@ def looks(clusters: str, name: str, replications: int, daily: int, seed: int = 1
     pack = 10 if clusters == "period" else 100  # into one log
     policy = scene.candidates[CANDIDATE]
     truth = scene.world.value(policy, METRIC)
-    found: dict[str, list[tuple[bool, bool, float, float]]] = {e: [] for e in ESTIMATORS}
+    found: list[Row] = []
     for first in range(0, replications, pack):
         some = min(pack, replications - first)
         log = _grown(scene, clusters, _counts(scene, clusters, some, daily, rng))
@@ -59,30 +77,23 @@ def looks(clusters: str, name: str, replications: int, daily: int, seed: int = 1
         for (estimator, _), grown in itertools.groupby(
             rows, key=lambda r: (r["estimator"], r["replication"])
         ):
-            found[estimator].append(_held(list(grown), clusters, truth))
-    for estimator, held in found.items():
-        always, peeking, once, reach = np.mean(held, axis=0)
-        yield (
-            f"| {clusters} | {name} | `{estimator}` | {len(held)} | {LOOKS} | {always:.1%} | "
-            f"{peeking:.1%} | {once:.1%} | {reach:.2f} |"
-        )
+            key = {"clusters": clusters, "world": name, "estimator": estimator}
+            found.append(key | held(Rows(grown), clusters, truth))
+    return found
 
 
-def _held(grown: list[dict[str, object]], clusters: str, truth: float) -> tuple[float, ...]:
+def held(grown: Rows, clusters: str, truth: float) -> Row:
     """Whether all looks hold the truth; by sampling intervals; how many of those do; the reach."""
-    columns = ("value", "se", "low", "high", "look")
-    value, se, low, high, look = np.array([[row[c] for c in columns] for row in grown], float).T
+    value, se, low, high, look = (grown.of(c) for c in ("value", "se", "low", "high", "look"))
     assert len(look) == LOOKS
-    freedom = look - 1 if clusters == "period" else np.full(LOOKS, np.inf)
-    reach = np.array([inference.quantile(0.95, f) for f in freedom])
-    once = np.abs(value - truth) <= reach * se
-    holds = (low <= truth) & (truth <= high)
-    return (
-        float(holds.all()),
-        float(once.all()),
-        float(once.mean()),
-        float(np.mean((high - value) / se)),
-    )
+    freedom = look.astype(float) - 1 if clusters == "period" else np.full(LOOKS, np.inf)
+    once = np.abs(value - truth) <= np.array([inference.quantile(0.95, f) for f in freedom]) * se
+    return {
+        "anytime": bool(((low <= truth) & (truth <= high)).all()),
+        "sampling": bool(once.all()),
+        "one look": float(once.mean()),
+        "reach": float(np.mean((high - value) / se)),
+    }
 
 
 def _counts(
@@ -147,22 +158,3 @@ def _read(
         count="often",
         **roles,
     )
-
-
-def main() -> None:
-    """Run the parts that are asked for, and print their tables as Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parts = ("record", "period")
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--worlds", nargs="+", choices=["PBM", "ItemPosition"], default=["PBM"])
-    parser.add_argument("--replications", type=int, default=400)
-    parser.add_argument("--daily", type=int, default=300, help="records a day")
-    options = parser.parse_args()
-    print(f"{HEAD}\n|---|---|---|---|---|---|---|---|---|")
-    for clusters, world in itertools.product(options.parts, options.worlds):
-        for line in looks(clusters, world, options.replications, options.daily):
-            print(line, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,34 +4,30 @@ A ranker shows 40 lists in each of 15 contexts, others more often on each of 14 
 the time its base list. 20,000 records of lists of 5 of 12 items, dcg@5. Every log is of a world and
 a ranker of its own.
 
-    python -m benchmarks.ladder accuracy --logs 30    # RMSE of V(h) by context and day, beside ip
-    python -m benchmarks.ladder coverage --logs 150   # three candidates, V(h) and its change
-    python -m benchmarks.ladder judge --logs 6        # items sorted by attraction, as optimised
+    python -m benchmarks ladder accuracy --logs 30    # RMSE of V(h) by context and day, beside ip
+    python -m benchmarks ladder coverage --logs 150   # three candidates, V(h) and its change
 """
 
 from __future__ import annotations
 
-import argparse
-import math
-import time
-import warnings
-from collections import defaultdict
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.study import LOGS, Column, Row, Rows, Task, inside, run, study
 from foreclick import simulate
-from foreclick.errors import ForeclickWarning
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
 from foreclick.run.holdout import Protocol, fold_errors
 from foreclick.simulate.simulation import DayLists
 
-WORLDS = ("DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific")
+WORLDS = ["DBN", "Cascade", "DCM", "PBM", "ItemPosition", "ListSpecific"]
 CONTEXTS, ITEMS, POSITIONS, LISTS, DAYS, RECORDS = 15, 12, 5, 40, 14, 20_000
 METRIC = "dcg@5"
 PLAIN = fc.Ladder("ip")
@@ -97,11 +93,11 @@ def world(name: str, seed: int) -> tuple[simulate.World, Any]:
     return made[name], attraction
 
 
-def scene(name: str, seed: int, shock: float, records: int = RECORDS) -> simulate.Simulation:
+def scene(name: str, seed: int, shock: float) -> simulate.Simulation:
     """A world with its ranker."""
     source, attraction = world(name, seed)
     shares = np.random.default_rng([seed, 4]).dirichlet(np.full(CONTEXTS, 2.0))
-    return simulate.Simulation(source, Rotation(attraction, seed), records, shares, shock_sd=shock)
+    return simulate.Simulation(source, Rotation(attraction, seed), RECORDS, shares, shock_sd=shock)
 
 
 def policy(lists: Any) -> fc.Ranking:
@@ -111,116 +107,101 @@ def policy(lists: Any) -> fc.Ranking:
     return fc.Ranking(pa.table({"context": context, "items": items.tolist()}))
 
 
-def print_row(*cells: str | float) -> None:
-    """A row of a table."""
-    shown = [c if isinstance(c, str) else f"{c:.3f}" for c in cells]
-    print(f"| {' | '.join(shown)} |", flush=True)
+def tasks(work: Any, worlds: list[str], logs: int, seed: int) -> Iterator[Task]:
+    """One log of each world and seed."""
+    for name in worlds:
+        for number in range(seed, seed + logs):
+            yield partial(work, name, number)
 
 
 # --- how far it is from the truth ---------------------------------------------------------------
 
 
-def accuracy(name: str, seed: int, logs: int) -> None:
+def ratio(one: str, other: str) -> Column:
+    """The root of a mean square beside another."""
+
+    def of(rows: Rows) -> float:
+        return float(np.sqrt(rows.of(one).mean()) / np.sqrt(rows.of(other).mean()))
+
+    return Column(f"{one} / {other}", of, ".3f")
+
+
+@study(
+    "ladder accuracy",
+    ["world"],
+    LOGS,
+    ratio("ladder", "ip"),
+    ratio("ladder-ip", "ip"),
+    ratio("ladder", "ladder-ip"),
+)
+def accuracy(worlds: list[str] = WORLDS, logs: int = 30, seed: int = 5_100_000) -> Iterator[Task]:
     """RMSE over contexts and days, each predicted from the other days, against the truth."""
-    squared: dict[str, list[float]] = defaultdict(list)
-    for number in range(logs):
-        source = scene(name, seed + number, 0.0)
-        table = source.sample(seed=seed + number)
-        context, items = np.asarray(table["query"]), table["items"].combine_chunks()
-        lists = np.asarray(items.flatten()).reshape(len(context), POSITIONS)
-        own = lists - simulate.item_ids(context, np.array(0))[:, None]
-        worth = pa.ListArray.from_arrays(items.offsets, source.world.clicks(context, own).ravel())
-        log = fc.tally(
-            fc.read_log(
-                table.append_column("expected", worth),
-                context="query",
-                period="day",
-                rewards={"expected": "expected"},
-            )
-        )
-        truth = Protocol({day: day - 1 for day in range(1, DAYS + 1)}, truth="expected")
-        asked = parse_estimators(["ip", "ladder", PLAIN])
-        found = fold_errors(log, asked, parse_metrics([METRIC]), truth)
-        for errors in found.errors:
-            squared[errors.target.model.name].append(errors.squared.sum() / found.weight.sum())
-    ip, *others = (math.sqrt(np.mean(squared[e])) for e in ("ip", "ladder", PLAIN.name))
-    print_row(name, *(other / ip for other in others), others[0] / others[1])
+    yield from tasks(errors_of, worlds, logs, seed)
+
+
+def errors_of(name: str, seed: int) -> list[Row]:
+    """Mean squared errors of a log, by estimator."""
+    source = scene(name, seed, 0.0)
+    log = fc.tally(fc.read_log(expected_beside(source, seed), **EXPECTED))
+    truth = Protocol({day: day - 1 for day in range(1, DAYS + 1)}, truth="expected")
+    wanted = parse_estimators(["ip", "ladder", PLAIN])
+    found = fold_errors(log, wanted, parse_metrics([METRIC]), truth)
+    mean_of = {e.target.model.name: e.squared.sum() / found.weight.sum() for e in found.errors}
+    return [{"world": name} | mean_of]
+
+
+EXPECTED = {"context": "query", "period": "day", "rewards": {"expected": "expected"}}
+
+
+def expected_beside(source: simulate.Simulation, seed: int) -> pa.Table:
+    """A log with what each list was expected to earn beside what it did."""
+    table = source.sample(seed=seed)
+    context, items = np.asarray(table["query"]), table["items"].combine_chunks()
+    lists = np.asarray(items.flatten()).reshape(len(context), -1)
+    own = lists - simulate.item_ids(context, np.array(0))[:, None]
+    worth = pa.ListArray.from_arrays(items.offsets, source.world.clicks(context, own).ravel())
+    return table.append_column("expected", worth)
 
 
 # --- how often intervals hold -------------------------------------------------------------------
 
 
-def coverage(name: str, seed: int, logs: int) -> None:
+@study(
+    "ladder coverage",
+    ["world", "candidate"],
+    LOGS,
+    Column("holds V(h)", lambda rows: float(inside(rows).mean()), ".3f"),
+    Column(
+        "holds the change",
+        lambda rows: float(inside(rows, "change", "change_low", "change_high").mean()),
+        ".3f",
+    ),
+)
+def coverage(worlds: list[str] = WORLDS, logs: int = 30, seed: int = 5_100_000) -> Iterator[Task]:
     """How often the intervals of the ladder hold V(h), and its change against production."""
-    held: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
-    for number in range(logs):
-        source = scene(name, seed + number, 0.05)
-        lists = source.production.lists  # type: ignore[attr-defined]
-        days = [source.value(source.logging(day), METRIC) for day in range(1, DAYS + 1)]
-        log = fc.read_log(source.sample(seed=seed + number), context="query", period="day")
-        candidates = {
-            "last day": source.logging(DAYS),
-            "never shown": policy(lists[:, -1]),
-            "base list": policy(lists[:, 0]),
-        }
-        for candidate, shown in candidates.items():
-            right = source.value(shown, METRIC)
-            (row,) = fc.evaluate(log, shown, metrics=METRIC, estimators="ladder").to_dicts()
-            low, high, less, more = (
-                float(row[column] or math.nan)  # type: ignore[arg-type]
-                for column in ("low", "high", "change_low", "change_high")
-            )
-            change = right - float(np.mean(days))
-            held[candidate].append((low <= right <= high, less <= change <= more))
-    for candidate, each in held.items():
-        value, change = np.mean(each, axis=0)
-        print_row(name, candidate, value, change)
+    yield from tasks(intervals, worlds, logs, seed)
 
 
-# --- judging what is optimised --------------------------------------------------------------------
-
-
-def judge(name: str, seed: int, logs: int) -> None:
-    """Error, in shares of production, of the value of the items in the order of attraction."""
-    errors: dict[str, list[float]] = defaultdict(list)
-    for number in range(logs):
-        source = scene(name, seed + number, 0.0, 3 * RECORDS)
-        best = np.argsort(-world(name, seed + number)[1], axis=1)[:, :POSITIONS]
-        log = fc.read_log(source.sample(seed=seed + number), context="query", period="day")
-        right = source.value(policy(best), METRIC)
-        found = fc.evaluate(
-            log, policy(best), metrics=METRIC, estimators=["ladder", PLAIN], confidence=None
-        )
-        for row in found.to_dicts():
-            wrong = (float(row["value"]) - right) / float(row["production"])  # type: ignore[arg-type]
-            errors[str(row["estimator"])].append(wrong)
-    print_row(name, *(float(np.mean(errors[e])) for e in ("ladder", PLAIN.name)))
-
-
-HEADS = {
-    "accuracy": "| world | ladder / ip | ladder-ip / ip | ladder / ladder-ip |",
-    "coverage": "| world | candidate | holds V(h) | holds the change |",
-    "judge": "| world | ladder | ladder-ip |",
-}
-
-
-def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=HEADS)
-    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
-    parser.add_argument("--logs", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=5_100_000)
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore", ForeclickWarning)
-    print(HEADS[arguments.part] + "\n" + "|---" * HEADS[arguments.part].count(" | ") + "|---|")
-    make = {"accuracy": accuracy, "coverage": coverage, "judge": judge}[arguments.part]
-    for name in arguments.worlds:
-        start = time.perf_counter()
-        make(name, arguments.seed, arguments.logs)
-        took = time.perf_counter() - start
-        print(f"<!-- {name}: {arguments.logs} logs, {took:.0f} s -->", flush=True)
+def intervals(name: str, seed: int) -> list[Row]:
+    """Those of three candidates."""
+    source = scene(name, seed, 0.05)
+    lists = source.production.lists  # type: ignore[attr-defined]
+    days = [source.value(source.logging(day), METRIC) for day in range(1, DAYS + 1)]
+    log = fc.read_log(source.sample(seed=seed), context="query", period="day")
+    candidates = {
+        "last day": source.logging(DAYS),
+        "never shown": policy(lists[:, -1]),
+        "base list": policy(lists[:, 0]),
+    }
+    found = []
+    for candidate, shown in candidates.items():
+        truth = source.value(shown, METRIC)
+        (row,) = fc.evaluate(log, shown, metrics=METRIC, estimators="ladder")
+        ends = {c: row[c] for c in ("low", "high", "change_low", "change_high")}
+        key = {"world": name, "candidate": candidate, "truth": truth}
+        found.append(key | {"change": truth - float(np.mean(days))} | ends)
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    run(f"ladder {sys.argv[1]}", sys.argv[2:])

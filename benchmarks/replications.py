@@ -18,17 +18,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import foreclick as fc
+from benchmarks.study import Row, Rows, errors, inside
 from foreclick import simulate
 from foreclick.simulate import Simulation, World, item_ids
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Clusters = Literal["record", "unit", "period"]
+Clusters = Literal["record", "unit", "period", "auto"]
 
 ESTIMATORS = ("list", "prefix", "ip", "item", "pbm")
 BY = (*ESTIMATORS[:-1], fc.Weighted("pbm", examination="1/k"))
 """The estimators; `pbm` as the paper has it, which is right in these worlds."""
 
+ENDS = ("value", "se", "low", "high", "margin")
 METRIC = "dcg@3"  # positions count differently, so a wrong weight of one would show
 SLOTS = ("list", "prefix", "ip")
 HOLDS = {
@@ -44,38 +46,6 @@ HOLDS = {
 ITEMS, POSITIONS, LISTS = 8, 3, 40
 MOST_CONTEXTS = 1_000  # of a log
 NODES = 64  # of the quadrature over the effect of a user or a day
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What was found for one estimator in one setting.
-
-    Attributes:
-        limit: what the estimator tends to as the log grows; `truth`: V(h).
-        covers: the share of intervals that hold the limit; `covers_truth`: that hold V(h).
-        below: the share of replications with V(h) ≤ high.
-        width: the mean width by chance alone; `margin`: the mean margin.
-        bias: the mean error against the limit, in true standard deviations.
-        ratio: the mean standard error divided by the true standard deviation.
-    """
-
-    part: str
-    world: str
-    seed: int
-    records: int
-    candidate: str
-    estimator: str
-    replications: int
-    holds: bool
-    limit: float
-    truth: float
-    covers: float
-    covers_truth: float
-    below: float
-    width: float
-    margin: float
-    bias: float
-    ratio: float
 
 
 # --- one context: every outcome is known --------------------------------------------------------
@@ -278,41 +248,41 @@ def measured(
     policy: fc.Lists,
     truth: float,
     clusters: Clusters,
-    setting: dict[str, Any],
-) -> Iterator[Cell]:
-    """One cell an estimator: its limit from the expected log, its intervals from all the others."""
+) -> Iterator[Row]:
+    """One row an estimator: its limit from the expected log, its intervals from all the others.
+
+    *limit* is what the estimator tends to as the log grows; *covers* and *covers_truth* are the
+    shares of intervals that hold the limit, and V(h); *below* is that of V(h) ≤ high; *width* and
+    *margin* are means, *bias* is in true standard deviations, *ratio* is se / sd.
+    """
     asked: dict[str, Any] = {"metrics": METRIC, "estimators": BY}
     in_the_long_run = fc.evaluate(expected, policy, **asked, confidence=None)
     limits = dict(zip(in_the_long_run["estimator"], in_the_long_run["value"], strict=True))
     asked["confidence"] = fc.Confidence(clusters="record" if clusters == "record" else "auto")
-    found: dict[str, list[list[float]]] = {name: [] for name in ESTIMATORS}
-    names = ("value", "se", "low", "high", "margin")
+    found: dict[str, Rows] = {name: Rows() for name in ESTIMATORS}
     for log, replications in logs:
         each = in_each(policy, replications)
         for row in fc.evaluate(log, each, **asked, by="replication"):
             # A log that shows nothing of the candidate has no interval, and covers nothing.
-            numbers = [np.nan if row[c] is None else float(row[c]) for c in names]
-            found[row["estimator"]].append(numbers)
-    for name in ESTIMATORS:
-        value, se, low, top, margin = np.array(found[name]).T
-        high = top - margin  # by chance alone
-        limit = limits[name]
-        sd = np.nanstd(value)
-        yield Cell(
-            **setting,
-            estimator=name,
-            replications=len(value),
-            holds=name in HOLDS[setting["world"]],
-            limit=limit,
-            truth=truth,
-            covers=float(np.mean((low <= limit) & (limit <= high))),
-            covers_truth=float(np.mean((low <= truth) & (truth <= high))),
-            below=float(np.mean(truth <= top)),
-            width=float(np.nanmean(high - low)),
-            margin=float(np.nanmean(margin)),
-            bias=float((np.nanmean(value) - limit) / sd),
-            ratio=float(np.nanmean(se) / sd),
-        )
+            own = {c: np.nan if row[c] is None else float(row[c]) for c in ENDS}
+            by_chance = own["high"] - own["margin"]
+            mine = own | {"chance": by_chance, "truth": limits[row["estimator"]], "V(h)": truth}
+            found[row["estimator"]].append(mine)
+    for name, rows in found.items():
+        sd = float(np.nanstd(rows.of("value")))
+        yield {
+            "estimator": name,
+            "replications": len(rows),
+            "limit": limits[name],
+            "truth": truth,
+            "covers": float(inside(rows, high="chance").mean()),
+            "covers_truth": float(inside(rows, "V(h)", high="chance").mean()),
+            "below": float(np.mean(truth <= rows.of("high"))),
+            "width": float(np.nanmean(rows.of("chance") - rows.of("low"))),
+            "margin": float(np.nanmean(rows.of("margin"))),
+            "bias": float(np.nanmean(errors(rows))) / sd,
+            "ratio": float(np.nanmean(rows.of("se"))) / sd,
+        }
 
 
 def _read(
