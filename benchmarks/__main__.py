@@ -17,6 +17,13 @@ MODULES = {
     "coverage": "coverage",
     "verdicts": "verdicts pairs",
     "anytime": "anytime",
+    "examination": "examination",
+    "judgments": "judgments",
+    "ratios": "ratios",
+    "success": "success",
+    "optimize": "optimize",
+    "unexplored": "unexplored",
+    "real": "real",
 }
 """The first words of the studies of each module."""
 

@@ -1,24 +1,19 @@
-"""How well `examination` finds a known curve: `make examination` takes some minutes on two cores.
+"""How well `examination` finds a known curve.
 
 The ranker and the attractions are those of the presets, the most frequent 100 queries and the 900
 after them, clicked by position-based models with two curves: 1/k, and one that falls slowly and
 unevenly. Days differ by 10 %, as in the presets.
 
-python -m benchmarks.examination --records 900000 --seeds 1
-
-With --coverage, how often intervals hold the truth in small logs, many times over.
-
-python -m benchmarks.examination --coverage 200
+    python -m benchmarks examination --records 900000 --logs 1
+    python -m benchmarks examination coverage --logs 200    # small logs, many times over
 """
 
 from __future__ import annotations
 
-import argparse
-import math
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.study import LOGS, Column, Row, Task, mean, study
 from foreclick import simulate
 
 CURVES = {
@@ -50,34 +46,44 @@ def write(p: tuple[float, ...], records: int, seed: int, path: Path) -> None:
     world.write_parquet(path, seed=seed)
 
 
-def measured(records: int, seed: int, folder: str) -> Iterator[dict[str, Any]]:
-    """The largest error of every curve and both parts of the queries."""
-    path = Path(folder, "log.parquet")
-    for name, p in CURVES.items():
+@study(
+    "examination",
+    ["curve", "part"],
+    LOGS,
+    mean("records", form=",.0f"),
+    Column("largest error", lambda rows: float(rows.of("error").max()), ".4f"),
+    Column("largest se", lambda rows: float(rows.of("se").max()), ".4f"),
+    mean("held", form=".1%"),
+)
+def examination(records: int = 9_000_000, logs: int = 3, seed: int = 0) -> Iterator[Task]:
+    """How well a known examination curve is found."""
+    for number in range(seed, seed + logs):
+        for curve in CURVES:
+            yield partial(measured, curve, records, number)
+
+
+def measured(curve: str, records: int, seed: int) -> list[Row]:
+    """The largest error for both parts of the queries."""
+    p = CURVES[curve]
+    parts = {"frequent": f"query < {FREQUENT}", "tail": f"query >= {FREQUENT}"}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "log.parquet")
         write(p, records, seed, path)
-        for part, where in {
-            "frequent": f"query < {FREQUENT}",
-            "tail": f"query >= {FREQUENT}",
-        }.items():
-            read = fc.read_log(path, context="query", period="day", where=where)
-            counted = fc.tally(read)
-            start = time.perf_counter()
-            found = fc.examination(counted)
-            took = time.perf_counter() - start
-            own = np.array(found["examination"])
-            held = sum(
-                row["low"] <= right <= row["high"] for row, right in zip(found, p, strict=True)
-            )
-            yield {
-                "curve": name,
-                "part": part,
-                "seed": seed,
-                "records": int(found["records"][0]),
-                "error": float(np.abs(own - p).max()),
-                "se": max(found["se"]),
-                "held": f"{held - 1} of {len(p) - 1}",
-                "seconds": took,
-            }
+        found = {
+            part: fc.examination(fc.read_log(path, context="query", period="day", where=where))
+            for part, where in parts.items()
+        }
+    return [
+        {
+            "curve": curve,
+            "part": part,
+            "records": int(each["records"][0]),
+            "error": float(np.abs(np.array(each["examination"]) - p).max()),
+            "se": max(each["se"]),
+            "held": np.mean([r["low"] <= t <= r["high"] for r, t in zip(each, p, strict=True)][1:]),
+        }
+        for part, each in found.items()
+    ]
 
 
 # --- do intervals cover? ------------------------------------------------------------------------
@@ -139,8 +145,21 @@ def small(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
     return {"context": x, "day": d, "user": user, "items": list(items), "clicks": list(clicks)}
 
 
-def covered(setting: Setting, replications: int) -> str:
-    """A row of the table: coverage and mean error beside the true one, of positions 2 to 5."""
+@study(
+    "examination coverage",
+    ["lists", "clusters"],
+    mean("records", form=",.0f"),
+    mean("held", form=".3f"),
+    Column("se / true", lambda rows: rows[0]["ratio"], ".2f"),
+)
+def coverage(logs: int = 100) -> Iterator[Task]:
+    """How often intervals hold the curve in small logs."""
+    for setting in SETTINGS:
+        yield partial(covered, setting, logs)
+
+
+def covered(setting: Setting, replications: int) -> list[Row]:
+    """Coverage and mean error beside the true one, of positions 2 to 5."""
     rng = np.random.default_rng(1)
     logs = [pa.table(small(setting, rng)) for _ in range(replications)]
     numbered = [log.append_column("r", pa.array([i] * len(log))) for i, log in enumerate(logs)]
@@ -154,38 +173,6 @@ def covered(setting: Setting, replications: int) -> str:
         for c in ("examination", "se", "low", "high")
     )
     held = ((low <= SHORT[1:]) & (high >= SHORT[1:])).mean()
-    ratio = (se.mean(axis=0) / p.std(axis=0)).mean()
-    return f"| {setting.name} | {len(logs[0]):,} | {setting.clusters} | {held:.3f} | {ratio:.2f} |"
-
-
-def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--records", type=int, default=9_000_000)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--coverage", type=int, metavar="REPLICATIONS")
-    args = parser.parse_args()
-    if args.coverage:
-        print("| lists | records | clusters | held | se / true |")
-        print("|---|---|---|---|---|")
-        for setting in SETTINGS:
-            print(covered(setting, args.coverage), flush=True)
-        return
-    print("| curve | queries | seed | records | largest error | largest se | held | s |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    worst = 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in range(args.seeds):
-            for row in measured(args.records, seed, folder):
-                worst = max(worst, row["error"])
-                print(
-                    f"| {row['curve']} | {row['part']} | {row['seed']} | {row['records']:,} "
-                    f"| {row['error']:.4f} | {row['se']:.4f} "
-                    f"| {row['held']} | {math.ceil(row['seconds'])} |",
-                    flush=True,
-                )
-    print(f"\nLargest error of all: {worst:.4f}")
-
-
-if __name__ == "__main__":
-    main()
+    ratio = float((se.mean(axis=0) / p.std(axis=0)).mean())
+    key = {"lists": setting.name, "clusters": setting.clusters, "records": len(logs[0])}
+    return [key | {"held": float(held), "ratio": ratio}]

@@ -1,20 +1,79 @@
 """Do the intervals of `judgments` hold the attraction of items? Logs of worlds with a known one.
 
-python -m benchmarks.judgments --logs 100
+python -m benchmarks judgments --logs 100
 """
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+import itertools
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.study import Column, Row, Rows, Task, mean, study
 
 P = np.array([1.0, 0.6, 0.4, 0.3, 0.2])
 CONTEXTS, ITEMS = 10, 8
+
+
+def share(name: str, of: str, where: int) -> Column:
+    """The share of some rows that have something."""
+
+    def found(rows: Rows) -> float | None:
+        some = rows.of(of) == where
+        return float(rows.of(name)[some].mean()) if some.any() else None
+
+    return Column(f"{name}, {of} {where}", found, ".1%")
+
+
+@study(
+    "judgments",
+    ["lists", "examination", "records"],
+    mean("held", form=".1%"),
+    share("held", "few", 1),
+    share("held", "few", 0),
+    mean("graded", form=".1%"),
+    share("right", "graded", 1),
+)
+def judgments(
+    logs: int = 100, seed: int = 1, sizes: list[int] = [100, 1000, 10_000]
+) -> Iterator[Task]:
+    """Do intervals hold the attraction? Few: fewer than ten clicks; right: off by 1 at most."""
+    for given, swaps, records in itertools.product((True, False), (False, True), sizes):
+        yield partial(covered, logs, records, seed, swaps=swaps, given=given)
+
+
+def covered(logs: int, records: int, seed: int, *, swaps: bool, given: bool) -> list[Row]:
+    """A row for each item of each log."""
+    rng = np.random.default_rng(seed)
+    attraction = rng.beta(1, 6, (CONTEXTS, ITEMS)) + 0.005
+    key = {
+        "lists": "swaps" if swaps else "any order",
+        "examination": "given" if given else "learnt",
+        "records": records,
+    }
+    found: list[Row] = []
+    for _ in range(logs):
+        log = drawn(rng, attraction, records, swaps=swaps)
+        for row in fc.judgments(log, examination=P.tolist() if given else None).items.to_pylist():
+            if row["rate"] is None:
+                continue
+            truth, best = attraction[row["context"], row["item"]], attraction[row["context"]].max()
+            grade, high = row["grade"], np.inf if row["high"] is None else row["high"]
+            wanted = np.floor(3 * truth / best + 0.5)
+            found.append(
+                key
+                | {
+                    "held": int(row["low"] <= truth <= high),
+                    "few": int(row["clicks"] < 10),
+                    "graded": int(grade is not None),
+                    "right": grade is not None and int(abs(grade - wanted) <= 1),
+                }
+            )
+    return found
 
 
 def drawn(
@@ -45,57 +104,3 @@ def drawn(
             "clicks": pa.array(list(clicks.astype(np.int8))),
         }
     )
-
-
-def covered(logs: int, records: int, seed: int, *, swaps: bool, given: bool) -> dict[str, Any]:
-    """How often intervals hold the attraction, over the items of all logs."""
-    rng = np.random.default_rng(seed)
-    attraction = rng.beta(1, 6, (CONTEXTS, ITEMS)) + 0.005
-    inside, few, right, graded = [], [], 0, 0
-    for _ in range(logs):
-        log = drawn(rng, attraction, records, swaps=swaps)
-        found = fc.judgments(log, examination=P.tolist() if given else None).items
-        rows = found.filter(found["rate"].is_valid())
-        truth = attraction[np.asarray(rows["context"]), np.asarray(rows["item"])]
-        low, high = np.asarray(rows["low"]), np.asarray(rows["high"].fill_null(np.inf))
-        inside.append((low <= truth) & (truth <= high))
-        few.append(np.asarray(rows["clicks"]) < 10)
-        some = np.asarray(rows["grade"].is_valid())
-        grade = np.asarray(rows["grade"].fill_null(0))[some]
-        best = attraction.max(axis=1)[np.asarray(rows["context"])][some]
-        wanted = np.floor(3 * truth[some] / best + 0.5)
-        right += int((np.abs(grade - wanted) <= 1).sum())
-        graded += int(some.sum())
-    hit, rare = np.concatenate(inside), np.concatenate(few)
-    return {
-        "lists": "swaps" if swaps else "any order",
-        "examination": "given" if given else "learnt",
-        "records": records,
-        "covered": hit.mean(),
-        "few": hit[rare].mean() if rare.any() else np.nan,
-        "many": hit[~rare].mean() if (~rare).any() else np.nan,
-        "graded": graded / len(hit),
-        "within": right / graded if graded else np.nan,
-    }
-
-
-def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--logs", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10_000])
-    options = parser.parse_args()
-    print("| lists | examination | records | covered | < 10 clicks | more | graded | within 1 |")
-    print("|---|---|---|---|---|---|---|---|")
-    for given in (True, False):
-        for swaps in (False, True):
-            for records in options.sizes:
-                row = covered(options.logs, records, options.seed, swaps=swaps, given=given)
-                shares = [f"{row[c]:.1%}" for c in ("covered", "few", "many", "graded", "within")]
-                words = [row["lists"], row["examination"], f"{records:,}", *shares]
-                print(f"| {' | '.join(words)} |")
-
-
-if __name__ == "__main__":
-    main()

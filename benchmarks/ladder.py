@@ -145,8 +145,8 @@ def errors_of(name: str, seed: int) -> list[Row]:
     log = fc.tally(fc.read_log(expected_beside(source, seed), **EXPECTED))
     truth = Protocol({day: day - 1 for day in range(1, DAYS + 1)}, truth="expected")
     wanted = parse_estimators(["ip", "ladder", PLAIN])
-    found = fold_errors(log, wanted, parse_metrics([METRIC]), truth)
-    mean_of = {e.target.model.name: e.squared.sum() / found.weight.sum() for e in found.errors}
+    errors, folds = fold_errors(log, wanted, parse_metrics([METRIC]), truth)
+    mean_of = {e.target.model.name: e.squared.sum() / folds.weight.sum() for e in errors}
     return [{"world": name} | mean_of]
 
 

@@ -4,21 +4,23 @@
 half as much again, and either explores (Plackett–Luce: every list may be shown) or hardly does (a
 base list 40 % of the time, and twenty others that a swap or two make of it).
 
-    python -m benchmarks.optimize --records 5000
-    python -m benchmarks.optimize --shop 10501      # four shops with a long tail, from this seed on
+    python -m benchmarks optimize --records 5000
+    python -m benchmarks optimize shop --seed 10501     # four shops with a long tail
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import time
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import foreclick as fc
+from benchmarks.shop import read
+from benchmarks.study import LOGS, Row, Task, mean, study
 from foreclick import simulate
 from foreclick.optimization.optimize import Optimized
 from foreclick.simulate import shop
@@ -102,13 +104,28 @@ def truth(best: Optimized, every: Floats, today: Floats) -> Floats:
     return found
 
 
-def run(
-    name: str,
-    explores: bool,
-    records: int,
-    seed: int,
-    ways: list[str],
-) -> dict[str, list[float]]:
+@study(
+    "optimize",
+    ["production", "world", "policy"],
+    LOGS,
+    mean("gap closed", form=".2f"),
+    mean("made worse", form=".1%"),
+    mean("naive − true", form="+.3f"),
+    mean("honest − true", form="+.3f"),
+    mean("new", form=".0%"),
+)
+def optimize(
+    worlds: list[str] = ["pbm", "ip", "dbn", "cascade"],
+    ways: list[str] = list(ASKED),
+    records: int = 5000,
+    seeds: list[int] = [1, 2, 3],
+) -> Iterator[Task]:
+    """How good optimised policies really are, with so many records a query."""
+    for explores, name, seed in itertools.product((True, False), worlds, seeds):
+        yield partial(policies, name, explores, records, seed, ways)
+
+
+def policies(name: str, explores: bool, records: int, seed: int, ways: list[str]) -> list[Row]:
     """For each way to choose: gap closed, queries made worse, naive and honest error, changed."""
     rng = np.random.default_rng(seed)
     source, attraction = world(name, rng)
@@ -121,82 +138,68 @@ def run(
     np.add.at(today, logged.contexts, logged.probabilities * every[logged.contexts, which])
     log = fc.tally(fc.read_log(simulation.sample(seed=seed), context="query"))
     gap = float(np.sum(every.max(axis=1) - today))
-    found = {}
+    key = {"production": "explores" if explores else "hardly explores", "world": name}
+    found = []
     for way in ways:
         best = fc.optimize(log, metrics=METRIC, **ASKED[way])
         real = truth(best, every, today)
-        found[way] = [
-            float(np.sum(real - today)) / gap,
-            float(np.mean(real < today - 1e-9)),
-            best.naive - float(real.mean()),
-            best.value - float(real.mean()),
-            float(best["changed"][0] or 0) / QUERIES,
-        ]
+        own = {
+            "gap closed": float(np.sum(real - today)) / gap,
+            "made worse": float(np.mean(real < today - 1e-9)),
+            "naive − true": best.naive - float(real.mean()),
+            "honest − true": best.value - float(real.mean()),
+            "new": float(best["changed"][0] or 0) / QUERIES,
+        }
+        found.append(key | {"policy": way} | own)
     return found
 
 
-def in_shops(seed: int) -> None:
-    """Print what policies for shops claim, and what they are worth: lifts of clicks@3."""
-    print("| shop | claimed | by the estimate that chose | true |\n|---|---|---|---|")
-    for regime, own in zip(("shop", "head", "feedback .5", "small"), itertools.count(seed)):
-        kind = shop.REGIMES[regime]
-        drawn = shop.draw(kind, own)
-        log = fc.read_log(drawn.log, context="query", period="day", unit="user")
-        best = fc.optimize(log, metrics="clicks@3")
-        row = best.to_dicts()[0]
-        goods = shop._goods(kind, len(drawn.candidates["better"]), own)  # noqa: SLF001
-        place = {
-            (q, item): rate
-            for q, (items, rates) in enumerate(zip(goods.items, goods.attraction, strict=True))
-            for item, rate in zip(items.tolist(), rates.tolist(), strict=True)
+# --- shops with a long tail -----------------------------------------------------------------------
+
+
+@study(
+    "optimize shop",
+    ["regime"],
+    mean("claimed", form="+.1%"),
+    mean("low", form="+.1%"),
+    mean("high", form="+.1%"),
+    mean("naive", form="+.1%"),
+    mean("true", form="+.1%"),
+)
+def in_shops(seed: int = 10_501) -> Iterator[Task]:
+    """What policies for shops claim, and what they are worth: lifts of clicks@3."""
+    for number, regime in enumerate(("shop", "head", "feedback .5", "small")):
+        yield partial(in_shop, regime, seed + number)
+
+
+def in_shop(regime: str, seed: int) -> list[Row]:
+    """The lift that is claimed, the one by the estimate that chose, and the true one."""
+    kind = shop.REGIMES[regime]
+    drawn = shop.draw(kind, seed)
+    best = fc.optimize(read(drawn), metrics="clicks@3")
+    row = best.to_dicts()[0]
+    goods = shop._goods(kind, len(drawn.candidates["better"]), seed)  # noqa: SLF001
+    place = {
+        (q, item): rate
+        for q, (items, rates) in enumerate(zip(goods.items, goods.attraction, strict=True))
+        for item, rate in zip(items.tolist(), rates.tolist(), strict=True)
+    }
+    table = best.policy.table
+    lists = np.column_stack([np.asarray(table[f"item_{k}"]) for k in (1, 2, 3)])
+    query, n = np.asarray(table["context"]), np.bincount(np.asarray(drawn.log["query"]))
+    worth = [
+        sum(place[q, i] * k**-0.8 for k, i in enumerate(items, start=1))
+        for q, items in zip(query.tolist(), lists.tolist(), strict=True)
+    ]
+    value = np.asarray(worth) * np.asarray(table["probability"]) @ n[query] / n.sum()
+    earned = drawn.expected["production", "clicks"][:3].sum()
+    return [
+        {
+            "regime": regime,
+            "claimed": row["lift"],
+            "low": row["lift_low"],
+            "high": row["lift_high"],
+            "naive": row["naive"] / row["production"] - 1,
+            "true": value / earned - 1,
         }
-        table = best.policy.table
-        lists = np.column_stack([np.asarray(table[f"item_{k}"]) for k in (1, 2, 3)])
-        query, n = np.asarray(table["context"]), np.bincount(np.asarray(drawn.log["query"]))
-        worth = [
-            sum(place[q, i] * k**-0.8 for k, i in enumerate(items, start=1))
-            for q, items in zip(query.tolist(), lists.tolist(), strict=True)
-        ]
-        value = np.asarray(worth) * np.asarray(table["probability"]) @ n[query] / n.sum()
-        earned = drawn.expected["production", "clicks"][:3].sum()
-        naive = row["naive"] / row["production"] - 1
-        print(
-            f"| {regime} | {row['lift']:+.1%} ({row['lift_low']:+.1%} to {row['lift_high']:+.1%}) "
-            f"| {naive:+.1%} | {value / earned - 1:+.1%} |",
-            flush=True,
-        )
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, default=5000, help="per query")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--worlds", nargs="+", default=["pbm", "ip", "dbn", "cascade"])
-    parser.add_argument("--ways", nargs="+", default=list(ASKED), choices=ASKED)
-    parser.add_argument("--shop", type=int, metavar="SEED", help="shops with a long tail instead")
-    arguments = parser.parse_args()
-    if arguments.shop is not None:
-        in_shops(arguments.shop)
-        return
-    print(
-        "| production | world | policy | gap closed | worse | naive − true | honest − true | new |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
-    for explores in (True, False):
-        for name in arguments.worlds:
-            start = time.perf_counter()
-            asked = arguments.records, arguments.ways
-            runs = [run(name, explores, asked[0], seed, asked[1]) for seed in arguments.seeds]
-            for way in arguments.ways:
-                gap, worse, naive, honest, new = np.mean([r[way] for r in runs], axis=0)
-                print(
-                    f"| {'explores' if explores else 'hardly'} | {name} | {way} | {gap:.2f} | "
-                    f"{worse:.1%} | {naive:+.3f} | {honest:+.3f} | {new:.0%} |",
-                    flush=True,
-                )
-            print(f"<!-- {name}: {time.perf_counter() - start:.0f} s -->", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    ]

@@ -1,4 +1,4 @@
-"""Do intervals of ratio metrics cover? `python -m benchmarks.ratios --logs 300`, ten minutes.
+"""Do intervals of ratio metrics cover? `python -m benchmarks ratios --logs 300`.
 
 A position-based world with prices: 20 contexts, 8 items, lists of 2 or 3 positions, 40 of them in
 each context, 14 days, 12,000 records. What a click earns varies by half of its price. *period*: a
@@ -17,21 +17,21 @@ is what users were shown, not what they might have been shown.
 
 from __future__ import annotations
 
-import argparse
-import warnings
-from collections import defaultdict
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 import foreclick as fc
+from benchmarks.study import HELD, LOGS, RATIO, Column, Row, Task, inside, mean, study
 
 CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = 20, 8, 40, 14, 12_000
 EXAMINED = np.array([1.0, 0.6, 0.4])
 METRICS = ("revenue@3/clicks@3", "ctr@3", "revenue@3", "clicks@3")
-ESTIMATORS = ("ladder", "ip", "list")
+ESTIMATORS = ["ladder", "ip", "list"]
 
 Floats = NDArray[np.float64]
 
@@ -124,63 +124,55 @@ def policy_of(world: Scene, mass: Floats) -> fc.Lists:
     return fc.Lists(pa.table({"context": x, "items": lists, "probability": mass[x, y]}))
 
 
-def main() -> None:
-    """Count how often intervals hold the truth, and print a table as Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--logs", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=601)
-    parser.add_argument("--estimators", nargs="+", default=ESTIMATORS)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    world = scene(options.seed)
-    asked = candidates(world, options.seed)
+@study(
+    "ratios",
+    ["candidate", "metric", "estimator", "clusters"],
+    LOGS,
+    mean("lift", "true lift", "+.1%"),
+    HELD,
+    Column(
+        "change held",
+        lambda rows: float(inside(rows, "change", "change_low", "change_high").mean()),
+        ".1%",
+    ),
+    RATIO,
+    mean("width", form=".1%"),
+    Column("better", lambda rows: float((rows.signs > 0).mean()), ".0%"),
+)
+def ratios(logs: int = 300, seed: int = 601, estimators: list[str] = ESTIMATORS) -> Iterator[Task]:
+    """How often intervals of ratio metrics hold."""
+    for number in range(logs):
+        yield partial(answers, seed, number, estimators)
+
+
+def answers(seed: int, number: int, estimators: list[str]) -> list[Row]:
+    """A log of days that differ, one of records that do not, and both candidates in each."""
+    world = scene(seed)
     production = world.ratios(np.tile(world.shown, (CONTEXTS, 1)))
-    found: dict[Any, list[tuple[float, ...]]] = defaultdict(list)
-    for number in range(options.logs):
-        rng = np.random.default_rng([options.seed, 2, number])
-        drawn = {
-            clusters: log_of(world, rng, shocks=clusters == "period")
-            for clusters in ("period", "record")
-        }
-        for name, mass in asked.items():
-            truth = dict(zip(METRICS, world.ratios(mass), strict=True))
-            for clusters, (table, often) in drawn.items():
-                before = dict(zip(METRICS, world.ratios(often), strict=True))
-                log = fc.read_log(table, rewards={"revenue": "revenue"}, period="day")
-                e = fc.evaluate(
-                    log,
-                    policy_of(world, mass),
-                    metrics=METRICS,
-                    estimators=options.estimators,
-                    confidence=fc.Confidence(clusters="auto" if clusters == "period" else "record"),
+    rng = np.random.default_rng([seed, 2, number])
+    found = []
+    drawn = {by: log_of(world, rng, shocks=by == "period") for by in ("period", "record")}
+    for name, mass in candidates(world, seed).items():
+        own = world.ratios(mass)
+        truth = dict(zip(METRICS, own, strict=True))
+        lift = dict(zip(METRICS, own / production - 1, strict=True))
+        for clusters, (table, often) in drawn.items():
+            before = dict(zip(METRICS, world.ratios(often), strict=True))
+            answer = fc.evaluate(
+                fc.read_log(table, rewards={"revenue": "revenue"}, period="day"),
+                policy_of(world, mass),
+                metrics=METRICS,
+                estimators=estimators,
+                confidence=fc.Confidence(clusters="auto" if clusters == "period" else "record"),
+            )
+            for row in answer:
+                metric = row["metric"]
+                names = ("metric", "estimator", "value", "low", "high", "se", "verdict")
+                found.append(
+                    {"candidate": name, "clusters": clusters}
+                    | {column: row[column] for column in (*names, "change_low", "change_high")}
+                    | {"truth": truth[metric], "change": truth[metric] - before[metric]}
+                    | {"lift": lift[metric]}
+                    | {"width": (row["change_high"] - row["change_low"]) / before[metric]}
                 )
-                for row in e.rows:
-                    metric = row["metric"]
-                    change = truth[metric] - before[metric]
-                    found[name, metric, row["estimator"], clusters].append(
-                        (
-                            row["low"] <= truth[metric] <= row["high"],
-                            row["change_low"] <= change <= row["change_high"],
-                            row["value"] - truth[metric],
-                            row["se"],
-                            (row["change_high"] - row["change_low"]) / before[metric],
-                            row["verdict"] == "better",
-                        )
-                    )
-    print(
-        "| candidate | metric | true lift | estimator | clusters | value | change | se / sd |",
-        end="",
-    )
-    print(" width of change | better |\n|---|---|---|---|---|---|---|---|---|---|")
-    for (name, metric, estimator, clusters), rows in found.items():
-        at = np.array(rows, dtype=float)
-        true = world.ratios(asked[name])[METRICS.index(metric)]
-        lift = true / production[METRICS.index(metric)] - 1
-        cells = [name, f"`{metric}`", f"{lift:+.1%}", f"`{estimator}`", clusters]
-        cells += [f"{at[:, 0].mean():.1%}", f"{at[:, 1].mean():.1%}"]
-        cells += [f"{at[:, 3].mean() / at[:, 2].std():.2f}", f"{at[:, 4].mean():.1%}"]
-        print("| " + " | ".join([*cells, f"{at[:, 5].mean():.0%}"]) + " |")
-
-
-if __name__ == "__main__":
-    main()
+    return found

@@ -1,20 +1,21 @@
-"""The estimators on real logs: `make real DATA=…`, where DATA holds the public samples.
+"""The estimators on real logs: `python -m benchmarks real --data …`, which holds public samples.
 
 Two experiments that need no click model to be right. PyClick's sample of a Yandex log: hold out one
 list at a time, where it was shown at least 100 times, and predict its clicks from the other lists
-of the query. Naver's log: hold out one day at a time. And of both, how much each position is looked
-at.
+of the query. Naver's log: hold out one day at a time.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.study import Row, Task, mean, study
 from foreclick import datasets
 from foreclick.questions.backtest import Backtest, backtest_by
 from foreclick.run.holdout import Protocol
@@ -63,41 +64,35 @@ def one_day_at_a_time(data: Path) -> Backtest:
     return backtest_by(Protocol({}, weight="records"), days, METRICS, clipped(BY, CLIPS))
 
 
-def show(title: str, result: Backtest) -> None:
-    """RMSE at M = ∞ and at the best M, for every estimator."""
-    print(f"\n## {title}\n\n| estimator | " + " | ".join(METRICS) + " |")
-    print("|---|" + "---|" * len(METRICS))
-    rows = {(r["estimator"], r["metric"], r["clip"]): r for r in result}
+LOGS: dict[str, Callable[[Path], Backtest]] = {
+    "Yandex": one_list_at_a_time,
+    "Naver": one_day_at_a_time,
+}
+
+
+@study(
+    "real",
+    ["log", "metric", "estimator"],
+    mean("rmse", form=".3f"),
+    mean("best", "at the best M", ".3f"),
+    mean("floor", form=".3f"),
+)
+def real(data: str = "data", logs: list[str] = list(LOGS)) -> Iterator[Task]:
+    """The estimators on real logs: RMSE without a clip, and at the best M."""
+    for log in logs:
+        yield partial(held_out, log, Path(data))
+
+
+def held_out(log: str, data: Path) -> list[Row]:
+    """A row for each metric and estimator."""
+    rows = {(r["estimator"], r["metric"], r["clip"]): r for r in LOGS[log](data)}
+    found = []
     for estimator in ESTIMATORS:
-        cells = []
         for metric in METRICS:
-            known = [m for m in CLIPS if (estimator, metric, m) in rows]
-            errors = {m: rows[estimator, metric, m]["rmse"] for m in known}
-            best = min(errors, key=lambda m, e=errors: e[m])
-            better = errors[best] < 0.995 * errors[math.inf]
-            clipped = f" ({errors[best]:.3f} at M = {best})" if better else ""
-            cells.append(f"{errors[math.inf]:.3f}{clipped}")
-        print(f"| {estimator} | " + " | ".join(cells) + " |")
-    floors = " | ".join(f"{rows['ip', metric, math.inf]['floor']:.3f}" for metric in METRICS)
-    print(f"| *floor* | {floors} |\n")
-    print("\n".join(f"- {note}" for note in result.notes))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--charts", type=Path, help="a directory to draw the curves into")
-    args = parser.parse_args()
-    data = args.data
-    show("PyClick's sample, one list at a time", one_list_at_a_time(data))
-    show("Naver, one day at a time", one_day_at_a_time(data))
-    logs = {"pyclick": of_columns(pyclick(data)), "naver": naver(data)}
-    for name, log in logs.items():
-        curve = fc.examination(log)
-        print(f"\n## How much positions are looked at, {name}\n\n{curve}")
-        if args.charts:
-            curve.save(args.charts / f"examination-{name}.png")
-
-
-if __name__ == "__main__":
-    main()
+            rmse = [
+                rows[estimator, metric, m]["rmse"] for m in CLIPS if (estimator, metric, m) in rows
+            ]
+            key = {"log": log, "metric": metric, "estimator": estimator}
+            floor = rows["ip", metric, math.inf]["floor"]
+            found.append(key | {"rmse": rmse[-1], "best": min(rmse), "floor": floor})
+    return found

@@ -1,16 +1,17 @@
-"""How well is *at least one click* known? `make success` takes about two minutes.
+"""How well is *at least one click* known?
 
 Each replication is a context of its own: other attractions, other logged lists. A *stochastic*
 candidate shows the logged lists with other probabilities; a *ranking* was never logged, but each of
 its items was at its position.
 
-python -m benchmarks.success --replications 100 --records 10000 --depth 3
+python -m benchmarks success --replications 100 --records 10000 --depth 3
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ from numpy.typing import NDArray
 
 import foreclick as fc
 from benchmarks.replications import zipf
+from benchmarks.study import LOGS, Column, Row, Task, errors, study
 from foreclick import simulate
 from foreclick.simulate import World, item_ids
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-WORLDS = ("PBM", "Cascade", "DCM", "DBN")
+WORLDS = ["PBM", "Cascade", "DCM", "DBN"]
 ESTIMATORS = ("list", "prefix", "ip", "item", "pbm")
 INDEPENDENT = "independent"
 KINDS = ("stochastic", "ranking")
@@ -81,11 +83,26 @@ def independent(lists: Integers, clicks: NDArray[np.bool_], shown: Integers, mas
     return float(mass @ (1 - np.prod(1 - rates, axis=1)))
 
 
-def errors(name: str, kind: str, replications: int, records: int, depth: int) -> dict[str, Floats]:
-    """The error of every estimate of success, by estimator."""
+@study(
+    "success",
+    ["world", "candidate", "estimator"],
+    LOGS,
+    Column("rmse", lambda rows: float(np.sqrt(np.mean(errors(rows) ** 2))), ".4f"),
+    Column("bias", lambda rows: float(errors(rows).mean()), "+.4f"),
+)
+def success(
+    worlds: list[str] = WORLDS, replications: int = 100, records: int = 10_000, depth: int = 3
+) -> Iterator[Task]:
+    """How well "at least one click" is known."""
+    for world, kind in itertools.product(worlds, KINDS):
+        yield partial(estimates, world, kind, replications, records, depth)
+
+
+def estimates(name: str, kind: str, replications: int, records: int, depth: int) -> list[Row]:
+    """Every estimate of success beside the truth."""
     rng = np.random.default_rng([WORLDS.index(name), KINDS.index(kind), depth])
     world = make_world(name, rng, replications, depth)
-    found: dict[str, list[float]] = {e: [] for e in (*ESTIMATORS, INDEPENDENT)}
+    found: list[Row] = []
     logs, candidates, truth = [], [], np.zeros(replications)
     for x in range(replications):
         lists, chances = skewed(rng, depth)
@@ -95,7 +112,8 @@ def errors(name: str, kind: str, replications: int, records: int, depth: int) ->
         if kind == "ranking":
             asked, mass = new_ranking(lists, chances, rng)[None, :], np.ones(1)
         truth[x] = mass @ world.first_clicks(np.full(len(asked), x), asked).sum(axis=1)
-        found[INDEPENDENT].append(independent(shown, clicks, asked, mass) - truth[x])
+        value = independent(shown, clicks, asked, mass)
+        found.append({"estimator": INDEPENDENT, "value": value, "truth": truth[x]})
         logs.append(_rows(x, shown, clicks=list(clicks.astype(np.int64))))
         candidates.append(_rows(x, asked, probability=mass))
     looks = world.examination if isinstance(world, simulate.PBM) else None
@@ -110,31 +128,12 @@ def errors(name: str, kind: str, replications: int, records: int, depth: int) ->
     ):
         # A candidate of which the log shows nothing has no answer, and counts as no click.
         value = 0.0 if row["value"] is None else float(row["value"])
-        found[row["estimator"]].append(value - truth[row["replication"]])
-    return {estimator: np.array(mine) for estimator, mine in found.items()}
+        own = {"estimator": row["estimator"], "value": value, "truth": truth[row["replication"]]}
+        found.append(own)
+    return [{"world": name, "candidate": kind} | row for row in found]
 
 
 def _rows(x: int, lists: Integers, **columns: Any) -> pa.Table:
     context = np.full(len(lists), x)
     ids = list(item_ids(context[:, None], lists))
     return pa.table({"context": context, "replication": context, "items": ids} | columns)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--replications", type=int, default=100)
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--depth", type=int, default=3)
-    asked = parser.parse_args()
-    names = (INDEPENDENT, *ESTIMATORS)
-    print(f"RMSE (bias) of success@{asked.depth}, {asked.replications} logs of", end=" ")
-    print(f"{asked.records:,} records\n\n| world | candidate |", " | ".join(names), "|")
-    print("|---" * (len(names) + 2) + "|")
-    for world, kind in itertools.product(WORLDS, KINDS):
-        found = errors(world, kind, asked.replications, asked.records, asked.depth)
-        told = [f"{np.sqrt(np.mean(found[e] ** 2)):.4f} ({found[e].mean():+.4f})" for e in names]
-        print(f"| {world} | {kind} |", " | ".join(told), "|", flush=True)
-
-
-if __name__ == "__main__":
-    main()

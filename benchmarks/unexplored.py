@@ -4,20 +4,20 @@ Position-based clicks on lists of five of eight items, which a ranker sorted by 
 without noise, and which never changed, or in which one list in two hundred had an item exchanged.
 Nothing in such a log, or next to nothing, tells examination from attraction.
 
-    python -m benchmarks.unexplored --seed 66120000
+    python -m benchmarks unexplored --seed 66120000
 """
 
 from __future__ import annotations
 
-import argparse
-import warnings
-from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.study import LOGS, Column, Row, Task, mean, study, total, words
 
 POSITIONS, ITEMS, CONTEXTS, RECORDS, DAYS = 5, 8, 40, 1_000, 14
 THETA = 1 / np.log2(np.arange(2, POSITIONS + 2))
@@ -94,26 +94,23 @@ def one_log(seed: int, noise: float, swaps: float) -> Found:
     )
 
 
-def main() -> None:
-    """Print a row of the table for each case."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seed", type=int, default=66_120_000)
-    seed = parser.parse_args().seed
-    warnings.simplefilter("ignore")
-    print("| log | logs | changed contexts a log | harmed | judged | truth held | verdicts |")
-    print("|---|---|---|---|---|---|---|")
+@study(
+    "unexplored",
+    ["log"],
+    LOGS,
+    mean("changed", "changed contexts a log", ".1f"),
+    total("harmed"),
+    total("judged"),
+    total("held"),
+    Column("verdicts", lambda rows: words(row["verdict"] for row in rows if row["judged"]) or "–"),
+)
+def unexplored(seed: int = 66_120_000) -> Iterator[Task]:
+    """What `optimize` does with logs that hardly explored."""
     for name, (noise, swaps, logs) in CASES.items():
-        found = [one_log(seed + i, noise, swaps) for i in range(logs)]
-        judged = [one for one in found if one.judged]
-        said = Counter(one.verdict for one in judged)
-        words = ", ".join(f"{word} {count}" for word, count in said.most_common()) or "–"
-        print(
-            f"| {name} | {logs} | {np.mean([one.changed for one in found]):.1f} | "
-            f"{sum(one.harmed for one in found)} | {len(judged)} | "
-            f"{sum(one.held for one in judged)} of {len(judged)} | {words} |",
-            flush=True,
-        )
+        for number in range(seed, seed + logs):
+            yield partial(of_log, name, number, noise, swaps)
 
 
-if __name__ == "__main__":
-    main()
+def of_log(name: str, seed: int, noise: float, swaps: float) -> list[Row]:
+    """One log, as a row."""
+    return [{"log": name} | one_log(seed, noise, swaps)._asdict()]

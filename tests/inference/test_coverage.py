@@ -1,4 +1,4 @@
-"""Short versions of `make coverage` and `make verdicts`, which take an hour.
+"""Short versions of the studies of coverage and verdicts, which take an hour.
 
 Coverage alone hardly sees a standard error that is too large, so both are asked: how often the
 limit is inside, and the mean standard error against the true spread. With so many replications a
@@ -35,23 +35,22 @@ class TestIndependentRecords:
         log = scene.log(rng.multinomial(records, chances, TestIndependentRecords.REPLICATIONS))
         expected = scene.log(records * chances[None, :])
         truth = scene.world.value(candidate, METRIC)
-        setting = {"part": "", "world": "DBN", "seed": 1, "records": records, "candidate": ""}
         numbers = range(TestIndependentRecords.REPLICATIONS)
-        found = measured([(log, numbers)], expected, candidate, truth, "record", setting)
-        return {cell.estimator: cell for cell in found}
+        found = measured([(log, numbers)], expected, candidate, truth, "record")
+        return {cell["estimator"]: cell for cell in found}
 
     @pytest.mark.parametrize("name", ESTIMATORS)
     def test_intervals_hold_the_limit(self, cells, name):
         chance = SURE * math.sqrt(0.95 * 0.05 / self.REPLICATIONS)
-        assert cells[name].covers == pytest.approx(0.95, abs=chance)
+        assert cells[name]["covers"] == pytest.approx(0.95, abs=chance)
 
     @pytest.mark.parametrize("name", ESTIMATORS)
     def test_standard_errors_are_the_spread_of_the_estimates(self, cells, name):
         chance = SURE * math.sqrt(1 / (2 * self.REPLICATIONS))  # of a standard deviation
-        assert cells[name].ratio == pytest.approx(1.0, abs=chance)
+        assert cells[name]["ratio"] == pytest.approx(1.0, abs=chance)
 
     def test_where_the_model_holds_the_limit_is_the_truth(self, cells):
-        assert cells["list"].limit == pytest.approx(cells["list"].truth)
+        assert cells["list"]["limit"] == pytest.approx(cells["list"]["truth"])
 
 
 class TestDays:
