@@ -1,8 +1,8 @@
 """A log on a real Spark cluster: the same answers, workers killed, and beside hand-written SQL.
 
-    python -m benchmarks.on_spark same killed kept --records 1000000
-    python -m benchmarks.on_spark timed --records 10000000
-    python -m benchmarks.on_spark drawn --shop folder
+    python -m benchmarks spark same killed kept --records 1000000
+    python -m benchmarks spark timed --records 10000000
+    python -m benchmarks spark drawn --shop folder
 
 `same` compares the tally and its answers on the cluster with those of DuckDB; `killed` does so,
 too, and kills a worker in the middle of a tally, twice (once if there are few records); `kept`
@@ -20,14 +20,15 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import foreclick as fc
-from benchmarks.bench import POSITIONS, rules, write_shop
-from benchmarks.bench import ROLES as SHOP_ROLES
-from benchmarks.scale import ESTIMATORS, METRICS
+from benchmarks.logs import ROLES as SHOP_ROLES
+from benchmarks.logs import write_shop
+from benchmarks.perf import rules
 from benchmarks.spark_cluster import Cluster
 from foreclick.logs.drawing import SampleSize
 from foreclick.simulate import yandex_like
@@ -35,9 +36,10 @@ from foreclick.tallies import base
 
 ROLES: dict[str, Any] = {"context": "query", "period": "day", "sample": None}
 ASKED: dict[str, Any] = {
-    "metrics": METRICS,
-    "estimators": ESTIMATORS,
+    "metrics": ["clicks@2", "clicks@3", "dcg@10"],
+    "estimators": ["list", "ip", "item", "pbm", "rctr"],
 }
+POSITIONS = range(1, 11)
 QUICK = 100_000
 """Below so many records, it is a test: one estimate, and JVMs that start fast."""
 
@@ -175,7 +177,7 @@ def by_hand(spark: Any, path: str, roles: dict[str, Any]) -> int:
     ).persist()
     tally.createOrReplaceTempView("by_hand")
     rows = int(tally.count())
-    broken = ", ".join(f"sum(CASE WHEN {rule} THEN n END)" for rule in rules())
+    broken = ", ".join(f"sum(CASE WHEN {rule} THEN n END)" for rule in rules(POSITIONS))
     (found,) = spark.sql(f"SELECT {broken}, max(length) FROM by_hand").collect()
     assert tuple(found)[:5] == (None,) * 5
     tally.unpersist(blocking=True)
@@ -218,13 +220,14 @@ def timed(cluster: Cluster, spark: Any, path: str, roles: dict[str, Any], rounds
         print(f"{mine / theirs:.2f} × (goal 1.25 ×, {verdict})")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(given: Sequence[str]) -> None:
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser("spark", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="+", choices=("same", "killed", "kept", "timed", "drawn"))
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--shop", type=Path, help="a log of `benchmarks.bench`, for `drawn`")
-    args = parser.parse_args()
+    parser.add_argument("--shop", type=Path, help="a log of `benchmarks.perf`, for `drawn`")
+    args = parser.parse_args(given)
     with tempfile.TemporaryDirectory() as folder, Cluster() as cluster:
         path = Path(folder, "log")
         if {*args.parts} - {"drawn"}:
@@ -252,7 +255,3 @@ def main() -> None:
                 timed(cluster, spark, f"{shop}/log-*.parquet", roles, args.rounds)
         finally:
             spark.stop()
-
-
-if __name__ == "__main__":
-    main()

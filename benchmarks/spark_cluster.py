@@ -1,12 +1,11 @@
 """A real Spark cluster on loopback: a master and workers, each a process of its own.
 
-`make spark-cluster` starts one and prints its address; Ctrl-C stops it. Everything comes with the
-pyspark package. Tests and benchmarks start theirs with `Cluster()`, and may kill a worker.
+Everything comes with the pyspark package. Tests and benchmarks start theirs with `Cluster()`, and
+may kill a worker.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import signal
@@ -167,22 +166,3 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-def main() -> None:
-    """Start a cluster and keep it until Ctrl-C."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--memory", default="2g")
-    args = parser.parse_args()
-    with Cluster(args.workers, args.cores, args.memory) as cluster:
-        print(f"{cluster.url} with {args.workers} workers; Ctrl-C stops it", flush=True)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            print("stopped")
-
-
-if __name__ == "__main__":
-    main()

@@ -196,7 +196,7 @@ def run(name: str, given: Sequence[str]) -> None:
         if not quiet:
             print(f"[{time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
         if save:
-            keep(name, f"python -m benchmarks {shlex.join([name, *given])}", asked.summed(rows))
+            keep(name, command_of(name, given), asked.summed(rows))
     print("\n".join(asked.table(asked.summed(rows))))
 
 
@@ -255,6 +255,12 @@ def keep(name: str, command: str, rows: Sequence[Row]) -> None:
     others = [each for each in before if each["command"] != command]
     found = {"command": command, **circumstances(), "rows": [_rounded(row) for row in rows]}
     path.write_text(json.dumps([*others, found], indent=1, ensure_ascii=False) + "\n")
+
+
+def command_of(name: str, given: Sequence[str]) -> str:
+    """The command line of a run."""
+    rest = [word for word in given if word not in ("--save", "--quiet")]
+    return f"python -m benchmarks {' '.join([name, shlex.join(rest)])}".strip()
 
 
 def circumstances() -> dict[str, str]:

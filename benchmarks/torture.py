@@ -1,6 +1,6 @@
-"""What if it dies here: every command that writes is killed at many moments. `make torture`.
+"""What if it dies here: every command that writes is killed at many moments.
 
-    python -m benchmarks.torture --moments 20
+    python -m benchmarks torture --moments 20
 
 Each command is run undisturbed, then killed (SIGKILL, SIGTERM and SIGINT in turn) at moments spread
 evenly over its work. After each kill the file under the target name must be absent or whole, and
@@ -10,7 +10,6 @@ left. The next run must leave the target and nothing else.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import signal
@@ -18,10 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+from benchmarks.study import Row, Task, study, total
+
 CODES = {signal.SIGKILL: {-9}, signal.SIGTERM: {143, -15}, signal.SIGINT: {130, -2}}
+MADE = (
+    "simulate log.parquet --records 60000 --queries 200 --candidate candidate.parquet",
+    "tally log.parquet --context query --period day --unit user -o tally.parquet",
+)
 COMMANDS = {
     "tally": "tally ../log.parquet --context query --period day --unit user -o {0}/t.parquet",
     "evaluate": "evaluate ../tally.parquet ../candidate.parquet -o {0}/e.csv",
@@ -67,75 +73,73 @@ def survivors(group: int) -> list[str]:
     return [line for line in listed.stdout.splitlines() if "defunct" not in line]
 
 
-def tortured(name: str, words: str, home: Path, moments: int) -> Counter[str]:
-    """Kill one command at so many moments; what was wrong, by kind."""
-    whole = home / "whole"
-    start = time.perf_counter()
-    with started(words, whole) as process:
-        _, said = process.communicate()
-    takes = time.perf_counter() - start
-    assert process.returncode == 0, said.decode()
-    expected = content(whole)
-    found: Counter[str] = Counter()
-    for number in range(moments):
-        number_signal = list(CODES)[number % 3]
-        target = home / f"killed-{number}"
-        with started(words, target) as process:
-            time.sleep(takes * (number + 0.5) / moments)
-            process.send_signal(number_signal)
-            _, said = process.communicate()
-        done = process.returncode == 0
-        found["after the work" if done else "at work"] += 1
-        there = content(target)
-        partial = [file for file in there if file.endswith(".partial") or ".partial" in file]
-        found["half-written"] += sum(
-            there[file] != expected.get(file) for file in there if file not in partial
-        )
-        if number_signal != signal.SIGKILL and not done:
-            found["left behind"] += len(partial)
-            if process.returncode not in CODES[number_signal]:
-                found["wrong code"] += 1
-                print(f"{name}: {number_signal.name}: {process.returncode}: {said.decode()}")
-            found["traceback"] += b"Traceback" in said
-        time.sleep(0.5)
-        found["processes left"] += len(survivors(process.pid))
-        with started(words, target) as process:
-            _, said = process.communicate()
-        found["failed afterwards"] += process.returncode != 0 and b"already holds" not in said
-        found["differs afterwards"] += content(target) != expected
-        shutil.rmtree(target)
-    found["in the temporary directory"] = len(list((home / "spill").iterdir()))
-    shutil.rmtree(whole)
-    print(
-        f"{name:14} {takes:5.1f} s  " + ", ".join(f"{k}: {v}" for k, v in found.items() if v),
-        flush=True,
-    )
-    return found
+WRONG = (
+    "half-written",
+    "left behind",
+    "wrong code",
+    "traceback",
+    "processes left",
+    "failed afterwards",
+    "differs afterwards",
+)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--moments", type=int, default=20)
-    parser.add_argument("--commands", nargs="*", choices=COMMANDS, default=list(COMMANDS))
-    args = parser.parse_args()
-    bad: Counter[str] = Counter()
+@study("torture", ["command"], total("at work", "killed at work"), *map(total, WRONG))
+def torture(moments: int = 20, commands: list[str] = list(COMMANDS)) -> Iterator[Task]:
+    """Kill every command that writes; all counts but the first should be 0."""
+    for name in commands:
+        yield partial(tortured, name, moments)
+
+
+def tortured(name: str, moments: int) -> list[Row]:
+    """Kill one command at so many moments; what was wrong each time."""
+    words = COMMANDS[name]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         home.mkdir()
-        for words in (
-            "simulate log.parquet --records 60000 --queries 200 --candidate candidate.parquet",
-            "tally log.parquet --context query --period day --unit user -o tally.parquet",
-        ):
+        for first in MADE:
             subprocess.run(
-                [sys.executable, "-m", "foreclick", *words.split()], cwd=folder, check=True
+                [sys.executable, "-m", "foreclick", *first.split()], cwd=folder, check=True
             )
-        for name in args.commands:
-            bad += tortured(name, COMMANDS[name], home, args.moments)
-    fine = {"at work", "after the work"}
-    wrong = {kind: count for kind, count in bad.items() if kind not in fine}
-    print(f"killed {bad['at work']} times at work; wrong: {wrong or 'nothing'}")
-    sys.exit(bool(wrong))
+        whole = home / "whole"
+        start = time.perf_counter()
+        with started(words, whole) as process:
+            _, said = process.communicate()
+        takes = time.perf_counter() - start
+        assert process.returncode == 0, said.decode()
+        expected = content(whole)
+        rows = [
+            killed(words, home, takes * (n + 0.5) / moments, list(CODES)[n % 3], expected)
+            for n in range(moments)
+        ]
+        rows[-1]["left behind"] += len(list((home / "spill").iterdir()))
+    return [{"command": name} | row for row in rows]
 
 
-if __name__ == "__main__":
-    main()
+def killed(
+    words: str, home: Path, after: float, by: signal.Signals, expected: dict[str, bytes]
+) -> Row:
+    """Kill a command after so many seconds by a signal, look at what is there, and run it again."""
+    target = home / "killed"
+    with started(words, target) as process:
+        time.sleep(after)
+        process.send_signal(by)
+        _, said = process.communicate()
+    at_work, there = process.returncode != 0, content(target)
+    partial = [file for file in there if ".partial" in file]
+    gentle = by != signal.SIGKILL and at_work
+    found = {
+        "at work": at_work,
+        "half-written": sum(there[f] != expected.get(f) for f in there if f not in partial),
+        "left behind": len(partial) if gentle else 0,
+        "wrong code": gentle and process.returncode not in CODES[by],
+        "traceback": gentle and b"Traceback" in said,
+    }
+    time.sleep(0.5)
+    found["processes left"] = len(survivors(process.pid))
+    with started(words, target) as process:
+        _, said = process.communicate()
+    found["failed afterwards"] = process.returncode != 0 and b"already holds" not in said
+    found["differs afterwards"] = content(target) != expected
+    shutil.rmtree(target)
+    return found

@@ -94,7 +94,7 @@ def test_answers_are_the_same_on_a_cluster_whose_worker_dies():
     """In a process of its own: this one's JVM, if there is one, belongs to another session."""
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.on_spark", "same", "killed", "--records", "2000"],
+        [sys.executable, "-m", "benchmarks", "spark", "same", "killed", "--records", "2000"],
         cwd=root,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])},
         capture_output=True,
