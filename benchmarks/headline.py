@@ -103,7 +103,7 @@ def said(word: str) -> Column:
 SAID = (LOGS, said("better"), said("worse"), said("cannot tell"))
 
 
-@study("headline null", ["world", "asked"], *SAID)
+@study("headline null", ["lift", "world", "asked"], *SAID)
 def null(
     worlds: list[str] = WORLDS, logs: int = 60, seed: int = 1, lift: float = 0.0
 ) -> Iterator[Task]:
@@ -119,7 +119,8 @@ def verdicts(name: str, seed: int, lift: float) -> list[Row]:
     log, policy = logged(made, seed), candidate(made, lift)
     ways: dict[str, Any] = {"default": {}, "ip": {"estimators": "ip"}}
     answers = {way: fc.evaluate(log, policy, metrics=METRIC, **by) for way, by in ways.items()}
-    return [{"world": name, "asked": w, "verdict": a["verdict"][0]} for w, a in answers.items()]
+    key = {"lift": lift, "world": name}
+    return [key | {"asked": w, "verdict": a["verdict"][0]} for w, a in answers.items()]
 
 
 @study("headline segments", ["world"], LOGS, total("told", "logs with a verdict"))

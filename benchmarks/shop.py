@@ -111,9 +111,9 @@ def answers(regime: str, shop: Shop, seed: int, options: dict[str, Any]) -> list
     if shop.prices:
         found = [row | {"regime": f"{row['regime']}: {row['metric']}"} for row in found]
         found += [
-            row | {"regime": f"{row['regime']}, {row['candidate']} items"}
+            row | {"regime": f"{row['regime']}, {row['candidate']}"}
             for row in found
-            if row["candidate"] == "dear"
+            if row["candidate"] in ("dear", "better")
         ]
     return found
 

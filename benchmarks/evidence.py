@@ -1,0 +1,392 @@
+"""Writes the tables of docs/evidence.md from results/*.json: `python -m benchmarks evidence`.
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; the function of that name below
+renders it, from rows that it looks up in the results of studies. Under it stands what made them:
+the command, the commit, and how many commits have changed the estimators since. The last number
+ages with every commit, so tests leave it out (tests/test_evidence.py); a release renders it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.study import RESULTS, Row
+
+PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
+ESTIMATORS = ("ladder", "estimation", "estimators", "weighting", "run", "curves", "questions")
+"""The packages whose changes make a figure old; `estimators` held some of them before."""
+
+
+class Results:
+    """The runs of all studies, and which of them a table has used."""
+
+    def __init__(self, folder: Path = RESULTS) -> None:
+        self.runs = {file.stem: json.loads(file.read_text()) for file in folder.glob("*.json")}
+        self.used: list[dict[str, Any]] = []
+
+    def rows(self, study: str, **key: Any) -> list[Row]:
+        """The rows of a study that have these values."""
+        found = []
+        for run in self.runs[study]:
+            mine = [row for row in run["rows"] if key.items() <= row.items()]
+            if mine and run not in self.used:
+                self.used.append(run)
+            found += mine
+        if not found:
+            raise LookupError(f"results/{study}.json has no row with {key}")
+        return found
+
+    def row(self, study: str, **key: Any) -> Row:
+        """The latest such row."""
+        return self.rows(study, **key)[-1]
+
+
+# --- how numbers are printed ----------------------------------------------------------------------
+
+
+def line(*cells: str) -> str:
+    """A row of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def head(*cells: str) -> str:
+    """The first two rows."""
+    return line(*cells) + "\n" + "|---" * len(cells) + "|"
+
+
+def points(share: float) -> str:
+    """A share in points, with its sign."""
+    return f"{100 * share:+.1f}" if abs(share) > 5e-4 else "0.0"
+
+
+def whole(share: float) -> str:
+    """A share in whole percent, or with one digit if that says more."""
+    return f"{share:.0%}" if abs(100 * share - round(100 * share)) < 0.05 else f"{share:.1%}"
+
+
+def missed(text: str, *, unless: bool) -> str:
+    """Bold where a goal was missed."""
+    return text if unless else f"**{text}**"
+
+
+def thirds(value: float) -> str:
+    """Three digits, without the zero."""
+    return f"{value:.3f}".removeprefix("0")
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+SHOP = {
+    "shop": ("ordinary shop, 5,000 queries", 0.8),
+    "dbn": ("users stop reading at a good result (dbn)", 0.8),
+    "head": ("500 queries (head)", 3),
+    "tail": ("50,000 queries (tail)", 0.8),
+    "flat": ("traffic spread more evenly (flat)", 0.8),
+    "steep": ("traffic on fewer queries (steep)", 3),
+    "small": ("50,000 lists (small)", 1.5),
+    "deep pool": ("200 items a query (deep pool)", 1.5),
+    "no nights": ("not retrained at night", 1.5),
+    "one ranker": ("one ranker", 1.5),
+    "eight rankers": ("eight rankers", 0.8),
+    "users differ": ("users differ", 0.8),
+    "feedback .25": ("feedback .25", 1.3),
+    "feedback .5": ("feedback .5", 1.3),
+    "feedback 1": ("feedback 1", 1.3),
+    "feedback, dbn": ("feedback, dbn", 1.3),
+    "personal": ("a context of its own for every record (personal)", 3),
+    "alien, as good": ("items production cannot show, as good", None),
+    "alien, worse": ("the same, worse", None),
+    "alien, better": ("the same, better", None),
+    "leaky": (
+        "candidate trained on the log, with `trained_until=` (its lift after that day)",
+        None,
+    ),
+    "leaky, untold": ("candidate trained on the log, without it", None),
+}
+"""What a regime is called, and the goal of its RMSE, in points."""
+
+
+def shop(of: Results) -> Iterator[str]:
+    yield head("regime", "bias", "RMSE", "goal", "held", "width", "right", "wrong")
+    for regime, (label, goal) in SHOP.items():
+        row = of.row("shop", regime=regime, estimator="ladder")
+        yield line(
+            label,
+            points(row["bias"]),
+            missed(f"{100 * row['rmse']:.1f}", unless=100 * row["rmse"] <= (goal or 100)),
+            f"{goal or '–'}",
+            missed(whole(row["held"]), unless=row["held"] >= 0.9),
+            f"{100 * row['width']:.1f}",
+            whole(row["right"]),
+            whole(row["wrong"]),
+        )
+
+
+def exam(of: Results) -> Iterator[str]:
+    row = of.row("exam", estimator="ladder")
+    yield head("", "RMSE, points", "held", "wrong", "right")
+    yield line(
+        "found",
+        missed(f"{100 * row['rmse']:.1f}", unless=row["rmse"] <= 0.02),
+        *(whole(row[name]) for name in ("held", "wrong", "right")),
+    )
+    yield line("goal", "2", "88%", "3%", "")
+
+
+def worlds(of: Results) -> Iterator[str]:
+    labels = {
+        "pbm": "position-based",
+        "mnl": "choose one item of the list",
+        "trust": "click at the top whatever stands there",
+        "kinds": "of three kinds, by query",
+    }
+    yield head("readers", "bias", "RMSE", "held", "width")
+    for world, label in labels.items():
+        row = of.row("worlds", world=world)
+        yield line(
+            label,
+            points(row["bias"]),
+            f"{100 * row['rmse']:.1f}",
+            missed(whole(row["held"]), unless=row["held"] >= 0.92),
+            f"{100 * row['width']:.1f}",
+        )
+
+
+def replay(of: Results) -> Iterator[str]:
+    yield head(
+        *("estimator", "metric", "difference holds 0", "prediction holds truth"),
+        *("bias", "RMSE", "width", "right", "wrong"),
+    )
+    for row in of.rows("replay", **{"from": "control", "feedback": "all"}):
+        yield line(
+            f"`{row['estimator']}`",
+            row["metric"],
+            whole(row["difference holds 0"]),
+            whole(row["held"]),
+            f"{row['bias']:+.2%}",
+            f"{row['rmse']:.2%}",
+            f"{row['width']:.1%}",
+            f"{row['right']:.0%} of {row['of']}",
+            f"{row['wrong']:.1%}",
+        )
+
+
+def null(of: Results) -> Iterator[str]:
+    worlds = {
+        "PBM": "position-based",
+        "DBN": "dynamic Bayesian",
+        "Cascade": "cascade",
+        "DCM": "dependent clicks",
+    }
+    yield head("candidate", "users", "logs", "ladder, checked by `ip`", "`ip` alone")
+    for world, label in worlds.items():
+        rows = [of.row("headline-null", lift=0.0, world=world, asked=a) for a in ("default", "ip")]
+        said = (f"better {row['better']}, worse {row['worse']}" for row in rows)
+        yield line("worth the same", label, f"{rows[0]['logs']}", *said)
+    segments = of.rows("headline-segments")
+    logs, told = (sum(row[c] for row in segments) for c in ("logs", "logs with a verdict"))
+    yield line(
+        "worth the same, in 20 meaningless segments",
+        *("all four", f"{logs}", f"better or worse in any: {told}", ""),
+    )
+    sides = [of.rows("headline-null", lift=0.05, asked=asked) for asked in ("default", "ip")]
+    better = (f"better in {sum(row['better'] for row in rows)}" for rows in sides)
+    yield line("worth 5 % more", "all four", f"{sum(r['logs'] for r in sides[0])}", *better)
+    unseen = [of.rows("headline-unseen", estimator=e) for e in ("ladder", "ip")]
+    false = [sum(row["false verdicts"] for row in rows) for rows in unseen]
+    logs = sum(row["logs"] for row in unseen[0])
+    yield line(
+        "items that were never shown",
+        *("position-based", f"{logs}", f"{false[0]} false verdicts", f"{false[1]}"),
+    )
+    misses = [
+        [100 * (1 - row["held"]) for row in of.rows("headline-order", estimator=e)]
+        for e in ("ladder", "ip")
+    ]
+    spans = [f"{min(mine):.2g} to {max(mine):.2g} %" for mine in misses]
+    yield line(
+        "the same items in another order, six kinds of logs",
+        *("flat or position-based", "6 × 200", f"intervals miss in {spans[0]}", spans[1]),
+    )
+
+
+def dense(of: Results) -> Iterator[str]:
+    labels = {
+        "DBN": "DBN",
+        "Cascade": "Cascade",
+        "DCM": "DCM",
+        "PBM": "PBM",
+        "ItemPosition": "item and position, no pattern",
+        "ListSpecific": "a rate for each list",
+    }
+    yield head("users click by", "ladder's RMSE / that of `ip`", "held")
+    for world, label in labels.items():
+        error = of.row("ladder-accuracy", world=world)["ladder / ip"]
+        held = of.row("ladder-coverage", world=world, candidate="last day")["holds V(h)"]
+        yield line(label, f"{error:.3f}", f"{held:.1%}")
+
+
+def single(of: Results) -> Iterator[str]:
+    names = ("list", "prefix", "ip", "item", "pbm")
+    yield head("records", *(f"`{name}`" for name in names), "goal")
+    for records, goal in ((1_000, "at least 89%"), (10_000, "92.5–97.5%")):
+        rows = (of.row("coverage-single", records=records, estimator=name) for name in names)
+        spans = (f"{100 * row['lowest']:.1f}–{row['highest']:.1%}" for row in rows)
+        yield line(f"{records:,}", *spans, f"{goal}: met")
+
+
+def rewards(of: Results) -> Iterator[str]:
+    yield head(
+        "points of lift",
+        *(f"{c}: {s}" for c in ("dear", "better") for s in ("bias", "held", "width")),
+    )
+    for regime in ("prices: clicks@3", "prices: orders@3", "prices: revenue@3", "bids: revenue@3"):
+        rows = [of.row("shop", regime=f"{regime}, {name}") for name in ("dear", "better")]
+        cells = (
+            (
+                points(r["bias"]),
+                f"{r['held'] * r['answers']:.0f} of {r['answers']}",
+                f"{100 * r['width']:.1f}",
+            )
+            for r in rows
+        )
+        yield line(regime.removeprefix("prices: "), *(cell for each in cells for cell in each))
+
+
+def real(of: Results) -> Iterator[str]:
+    asked = [
+        (log, metric)
+        for log in ("Yandex", "Naver")
+        for metric in ("clicks@2", "clicks@3", "dcg@10")
+    ]
+    labels = {"ip": "`ip`", "best other": "best of the paper's others", "ladder": "`ladder`"}
+    yield head("estimator", *(f"{log}: {metric}" for log, metric in asked))
+    for estimator, label in labels.items():
+        rows = [of.row("real", log=log, metric=m, estimator=estimator) for log, m in asked]
+        yield line(label, *(thirds(row["rmse"]) for row in rows))
+    yield line("*floor*", *(thirds(row["floor"]) for row in rows))
+
+
+def optimize(of: Results) -> Iterator[str]:
+    yield head(
+        *("production", "users", "gap closed", "queries made worse"),
+        *("promise − truth", "honest − truth"),
+    )
+    for row in of.rows("optimize", policy="ladder − 1 se"):
+        world = row["world"] if row["world"] == "cascade" else row["world"].upper()
+        errors = (f"{row[name]:+.3f}" for name in ("naive − true", "honest − true"))
+        gap, worse = f"{row['gap closed']:.2f}", f"{row['made worse']:.1%}"
+        yield line(row["production"], world, gap, worse, *errors)
+
+
+def optimize_shop(of: Results) -> Iterator[str]:
+    labels = {"shop": "ordinary", "head": "500 queries", "small": "50,000 lists"}
+    yield head("shop", "claimed", "by the estimate that chose", "true")
+    for row in of.rows("optimize-shop"):
+        claimed = f"{row['claimed']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
+        label = labels.get(row["regime"], row["regime"])
+        yield line(label, claimed, f"{row['naive']:+.1%}", f"{row['true']:+.1%}")
+
+
+def scale(of: Results) -> Iterator[str]:
+    yield head("what", "found")
+    report = of.row("perf", log="shop, 1,000,000", step="report")
+    yield line("a report of a million lists (goal 20)", f"**{report['cpu']:.0f}** CPU s")
+    for regime, label in (("shop", "ordinary"), ("dbn", "dbn")):
+        row = of.row("drawing", regime=regime)
+        yield line(
+            f"a million drawn from logs of 3 million lists, {label} shops",
+            f"off by {row['offset']:.2f} half-widths, width {row['wider']:.2f} ×, "
+            f"held {whole(row['held'])}",
+        )
+    spark = of.row("spark", part="drawn")
+    yield line(
+        "10 million lists, a million drawn, two Spark workers beside Spark SQL by hand",
+        f"{spark['cpu']:.2f} × CPU, {spark['clock']:.2f} × clock",
+    )
+    for label, log, step in (
+        ("1,000,000 queries that never repeat", "unique, 1,000,000", "first"),
+        ("300 candidates in `compare`", "repeating, 50,000", "compare"),
+    ):
+        row = of.row("perf", log=log, step=step)
+        yield line(label, f"{row['cpu']:.0f} CPU s, {row['peak']:.1f} GB")
+    row = of.row("perf", log="raw, 20,000,000", step="reproduce")
+    yield line(
+        "the paper from a raw file of 20 million lines in Kaggle's format",
+        f"{row['cpu']:.0f} CPU s, {row['peak']:.1f} GB, {row['beside']:.1f} × SQL that counts "
+        "queries by day",
+    )
+
+
+def engines(of: Results) -> Iterator[str]:
+    yield head("engine", "random logs", "differences")
+    for row in of.rows("engines"):
+        logs = row["logs"] if isinstance(row["logs"], str) else f"{row['logs']:,}"
+        yield line(
+            row["engine"], logs, "–" if row["differences"] is None else f"{row['differences']}"
+        )
+
+
+def tests(of: Results) -> Iterator[str]:
+    yield head("what", "figure")
+    for row in of.rows("tests"):
+        yield line(row["what"], row["figure"])
+
+
+TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
+    each.__name__: each
+    for each in (
+        *(shop, exam, worlds, replay, null, dense, single, rewards),
+        *(real, optimize, optimize_shop, scale, engines, tests),
+    )
+}
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def age(commit: str) -> str:
+    """How many commits have changed the estimators since, where git knows."""
+    paths = (f"src/foreclick/{package}" for package in ESTIMATORS)
+    found = subprocess.run(
+        ["git", "rev-list", "--count", f"{commit}..HEAD", "--", *paths],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=PAGE.parents[1],
+    )
+    return f"{found.stdout.strip()} changes ago" if found.returncode == 0 else "? changes ago"
+
+
+def made_by(runs: Sequence[dict[str, Any]]) -> str:
+    """What made the rows of a table, by commit; long lists of values are left out."""
+    commands: dict[str, list[str]] = {}
+    for run in runs:
+        short = re.sub(r"(--\w+) (?!-)[^-]{30,}?(?= --|$)", r"\1 …", run["command"])
+        mine = commands.setdefault(run["commit"], [])
+        mine.append(f"`{short.removeprefix('python -m benchmarks ')}`")
+    each = (f"{', '.join(mine)} at {commit}, {age(commit)}" for commit, mine in commands.items())
+    return f"Made by {'; '.join(each)}."
+
+
+def rendered(page: str) -> str:
+    """The page with all tables anew."""
+
+    def table(marked: re.Match[str]) -> str:
+        results = Results()
+        rows = "\n".join(TABLES[marked["name"]](results))
+        return (
+            f"<!-- table: {marked['name']} -->\n\n{rows}\n\n{made_by(results.used)}\n\n<!-- end -->"
+        )
+
+    return re.sub(r"<!-- table: (?P<name>\w+) -->.*?<!-- end -->", table, page, flags=re.DOTALL)
+
+
+def main(_: Sequence[str] = ()) -> None:
+    """Write the page."""
+    PAGE.write_text(rendered(PAGE.read_text()))
