@@ -140,7 +140,7 @@ SEGMENT_TOLERANCE = 1.0
 """By how many standard errors a segment's own clicks must differ to count as a taste of its own.
 
 Click rates are shared by all segments. Beyond it, the difference is one more error of the segment.
-Chosen, on shops with a segment of another taste (`benchmarks.parts`); 2 would miss more of a taste,
+Chosen, on shops with a segment of another taste (the study `parts`); 2 would miss more of a taste,
 0 would widen the interval of every segment."""
 
 SEGMENT_WEIGHT_BOUND = 10.0
@@ -155,4 +155,4 @@ SHARED_ERROR_WEIGHT = 2.0
 """In `optimize`, how much more an error that contexts share weighs than one of clicks.
 
 It harms many contexts at once, where errors of clicks average out. Chosen, in dense worlds of
-`benchmarks.optimize`; where logs hardly explore, it harmed no context (`benchmarks.unexplored`)."""
+the study `optimize`; where logs hardly explore, it harmed no context (`unexplored`)."""
