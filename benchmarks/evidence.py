@@ -289,7 +289,7 @@ def optimize_shop(of: Results) -> Iterator[str]:
     yield head("shop", "claimed", "by the estimate that chose", "true")
     for row in of.rows("optimize-shop"):
         claimed = f"{row['claimed']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
-        label = labels.get(row["regime"], row["regime"])
+        label = labels.get(str(row["regime"]), str(row["regime"]))
         yield line(label, claimed, f"{row['naive']:+.1%}", f"{row['true']:+.1%}")
 
 

@@ -52,8 +52,8 @@ def write_shop(folder: Path, records: int) -> None:
     parts = max(-(-records // PART), 1)
     writers: dict[str, pq.ParquetWriter] = {}
     for part in range(parts):
-        size = {"records": records // parts, "queries": queries // parts}
-        drawn = shop.draw(replace(shop.REGIMES["shop"], **size, candidates=NAMES), seed=1000 + part)
+        some = replace(shop.REGIMES["shop"], records=records // parts, candidates=NAMES)
+        drawn = shop.draw(replace(some, queries=queries // parts), seed=1000 + part)
         pq.write_table(_numbered(drawn.log, part, parts), folder / f"log-{part:03d}.parquet")
         for name in NAMES:
             table = _numbered(drawn.candidates[name], part, parts)

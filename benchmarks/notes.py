@@ -48,7 +48,7 @@ def standing(family: str, logs: int, records: int) -> list[Row]:
     return [
         {"family": family, "note": note, "of": len(found)}
         for answer in found
-        for note in sorted({plain(note) for note in answer.notes})
+        for note in sorted(printed(answer))
     ]
 
 
@@ -72,6 +72,12 @@ def in_worlds(logs: int, records: int) -> Iterator[Any]:
             log = fc.read_log(table, context="query", period="day", unit="user")
             for candidate in candidates.values():
                 yield fc.evaluate(log, candidate)
+
+
+def printed(answer: Any) -> set[str]:
+    """The notes that stand under an answer where it is printed."""
+    text = " ".join(str(answer).split())
+    return {plain(note) for note in answer.notes if " ".join(note.split()) in text}
 
 
 def plain(note: str) -> str:

@@ -210,10 +210,10 @@ def compare(watch: Watch) -> None:
     lists = np.stack(table["items"].to_numpy())
     depth, rng = lists.shape[1], np.random.default_rng(0)
     pairs = [[i, j] for j in range(1, depth) for i in range(j)][: watch.candidates]
-    orders = np.tile(np.arange(depth), (len(pairs), 1))
+    orders = list(np.tile(np.arange(depth), (len(pairs), 1)))
     for order, pair in zip(orders, pairs, strict=True):
         order[pair] = order[pair[::-1]]
-    orders = [*orders] + [rng.permutation(depth) for _ in range(watch.candidates - len(orders))]
+    orders += [rng.permutation(depth) for _ in range(watch.candidates - len(orders))]
     named = {
         f"candidate {n}": fc.Ranking(
             pa.table({"context": table["query"], "items": pa.array(list(lists[:, order]))})
