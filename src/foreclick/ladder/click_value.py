@@ -26,15 +26,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from foreclick.allowances import CLICK_VALUE_SLOPE_SD, COEFFICIENT_PRECISION
-from foreclick.batches import Batch, Floats, Ints, ratio, sums
+from foreclick.batches import Batch, Floats, Ints, padded, ratio, sums
 from foreclick.batches.arrays import numbered
 from foreclick.batches.batch import BatchPart
 from foreclick.estimation.fits import FitReport
+from foreclick.estimation.slots import group_sums
 from foreclick.ladder.features import expected_rates
 from foreclick.ladder.rates import RateParameters, rates
-from foreclick.ladder.rungs import RungChain, log_cells
-from foreclick.ladder.shrinkage import GAIN, best_strength, minimum_on_grid, negative_binomial_loss
-from foreclick.ladder.strengths import STRENGTHS
+from foreclick.ladder.rungs import Rung, RungChain, log_cells
+from foreclick.ladder.shrinkage import GAIN, best_strength, negative_binomial_loss
+from foreclick.ladder.strengths import Entries, EntryRung, best_strengths
 from foreclick.metrics import CLICKS
 
 _NO_VARIATION = 1e18  # a strength by which all items have the same value
@@ -47,21 +48,15 @@ class PairValues(NamedTuple):
     """What a click on each pair of a batch earns, the log's pairs first, Q of them.
 
     Attributes:
-        item: Shape (Q,): the number of the item.
+        rung: the pairs on their items, with clicks in the place of records.
         x: Shape (Q, F): 1, and contrasts of the pair and of the item with each candidate.
-        clicks: Shape (Q,): C.
-        expected: Shape (Q,): m; `prior_share`: the share of ŵ that it decides.
-        weight: Shape (Q,): C + φ b / m.
-        value: Shape (Q,): ŵ.
+        value, expected: Shape (Q,): ŵ and m.
     """
 
-    item: Ints
+    rung: Rung
     x: Floats
-    clicks: Floats
-    expected: Floats
-    prior_share: Floats
-    weight: Floats
     value: Floats
+    expected: Floats
 
 
 class ItemGradient(NamedTuple):
@@ -110,16 +105,17 @@ class ItemValues:
             r: Shape (P,): R.
         """
         item = np.asarray(pc.index_in(items, value_set=self.items), dtype=np.int64)
-        c, r = (np.append(each, np.zeros(len(item) - len(each))) for each in (c, r))
-        x, a = _design(examined, self.contrast[:, item]), self.parameters.a
-        m = expected_rates(x, self.parameters.beta) * self.level[item]
-        weight = c + a / m
-        return PairValues(item, x, c, m, a / m / weight, weight, (r + a) / weight)
+        c, r = (padded(each, len(item)) for each in (c, r))
+        x = _design(examined, self.contrast[:, item])
+        mean = expected_rates(x, self.parameters.beta)
+        strength = self.parameters.a / (mean * self.level[item])
+        rung = Rung(strength, c, r, item, len(self.items), mean)
+        return PairValues(rung, x, *rung.descend(self.level))
 
     def sensitivity(self, pairs: PairValues, by_log: Floats) -> Floats:
         """Shape (E, I + F): how far log L and γ move columns, which log ŵ moves by `by_log`."""
-        by_expected = by_log * pairs.prior_share
-        by_item = np.stack([sums(pairs.item, own, len(self.items)) for own in by_expected])
+        by_expected = by_log * pairs.rung.borrowed()
+        by_item = group_sums(pairs.rung.coarser, by_expected, len(self.items))
         return np.hstack([by_item, by_expected @ pairs.x])
 
     def gradient(self, sensitivity: Floats) -> ItemGradient:
@@ -185,13 +181,13 @@ class ClickValue:
             weight: Shape (Q,) or 1: the sampling weights by which all of this will be multiplied.
                 The fit of items does not have them.
         """
-        shared = gradient.by_level[:, pairs.item]
-        shared = shared + gradient.by_score @ (pairs.x - self.items.centre[pairs.item]).T
-        shared = shared / weight
+        rung, item, share = pairs.rung, pairs.rung.coarser, pairs.rung.borrowed()
+        shared = gradient.by_score @ (pairs.x - self.items.centre[item]).T
+        shared = (gradient.by_level[:, item] + shared) / weight
         by_value = by_log / pairs.value
         sd = np.sqrt(self.dispersion / self.items.parameters.a)
-        error = (by_value - shared * pairs.clicks) * (pairs.prior_share * pairs.expected * sd)
-        return error, by_value / pairs.weight + shared * pairs.prior_share
+        error = (by_value - shared * rung.n) * (share * pairs.expected * sd)
+        return error, by_value * rung.own_weight() + shared * share
 
     def covariance(self, gradient: ItemGradient) -> Floats:
         """Shape (E, E): of columns, by errors of items and of γ that no record shows."""
@@ -288,15 +284,6 @@ class ValuePart(NamedTuple):
     sample: BatchPart
 
 
-class ItemCounts(NamedTuple):
-    """Clicks on pairs of a batch and what they earned, as `ItemValues.of_pairs` takes them."""
-
-    items: pa.Array
-    examined: Floats
-    c: Floats
-    r: Floats
-
-
 def fit_click_values(
     reward: str, parts: Sequence[ValuePart], top: str, *, dated: bool
 ) -> ClickValue:
@@ -311,11 +298,9 @@ def fit_click_values(
     mean, dispersion = mean_and_dispersion(reward, [part.batch for part in parts])
 
     def fitted(positions: PositionEffect) -> ClickValue:
-        counts = []
-        for part in parts:
-            chain = _value_chain(part.batch, top, reward, mean, positions)
-            counts.append(ItemCounts(part.items, part.examined, *chain.climb()))
-        return ClickValue(reward, mean, dispersion, positions, fit_items(counts, dispersion))
+        chains = [_value_chain(part.batch, top, reward, mean, positions) for part in parts]
+        items = _fit_items(parts, [chain.climb() for chain in chains], dispersion)
+        return ClickValue(reward, mean, dispersion, positions, items)
 
     found = fitted(PositionEffect((np.inf,) * (3 if top == "list" else 1)))
     if not dispersion:
@@ -329,16 +314,25 @@ def fit_click_values(
     return found
 
 
-def fit_items(parts: Sequence[ItemCounts], dispersion: float) -> ItemValues:
-    """What clicks earn by item: γ by Newton's steps, alternating with strengths at first."""
+def _fit_items(
+    parts: Sequence[ValuePart], counts: Sequence[tuple[Floats, Floats]], dispersion: float
+) -> ItemValues:
+    """What clicks earn by item: γ by Newton's steps, alternating with strengths at first.
+
+    Args:
+        parts: the log.
+        counts: Shape (P,) each by batch: clicks and rewards that reach pairs of the log.
+        dispersion: φ.
+    """
     every = pa.chunked_array([part.items for part in parts]).combine_chunks().dictionary_encode()
     items, item = every.dictionary, np.asarray(every.indices, dtype=np.int64)
     examined = np.concatenate([part.examined for part in parts], axis=1)
     count = len(items)
-    contrast = _contrast(np.stack([sums(item, own, count) for own in examined]))
-    unclicked = [np.zeros(len(part.items) - len(part.c)) for part in parts]
-    c = np.concatenate([np.append(p.c, none) for p, none in zip(parts, unclicked, strict=True)])
-    r = np.concatenate([np.append(p.r, none) for p, none in zip(parts, unclicked, strict=True)])
+    contrast = _contrast(group_sums(item, examined, count))
+    c, r = (
+        np.concatenate([padded(o, len(part.items)) for o, part in zip(own, parts, strict=True)])
+        for own in zip(*counts, strict=True)
+    )
     some = np.flatnonzero(c > 0)
     c, r, item, x = c[some], r[some], item[some], _design(examined, contrast[:, item])[some]
     at = RateParameters(np.zeros(x.shape[1]), np.ones(1), _NO_VARIATION, _NO_VARIATION)
@@ -349,8 +343,7 @@ def fit_items(parts: Sequence[ItemCounts], dispersion: float) -> ItemValues:
             at = _item_strengths(item, count, r, c, x, at, dispersion)
         found = rates(item, count, r, c, expected_rates(x, at.beta), at)
         weight = found.prior_share * c * found.m
-        centre = np.stack([sums(item, weight * own, count) for own in x.T], axis=1)
-        centre /= found.weight[:, None]
+        centre = (group_sums(item, weight * x.T, count) / found.weight).T
         inverse = np.linalg.inv((x * weight[:, None]).T @ (x - centre[item]) + ridge)
         score = x.T @ (found.prior_share * (r - c * found.m)) - ridge @ at.beta
         step = inverse @ score
@@ -402,7 +395,7 @@ class _Clicks(NamedTuple):
     day: Ints | None
 
     def others(self, cell: Ints, factor: Floats | float = 1.0) -> tuple[Floats, Floats]:
-        """Shape (S,): clicks, times a factor, and rewards of the cell on other days.
+        """Shape (S,): rewards, and clicks times a factor, of the cell on other days.
 
         In a log without days, those of other records.
         """
@@ -414,7 +407,7 @@ class _Clicks(NamedTuple):
                 entries, entry = numbered(cell * days + self.day, size * days)
                 own = sums(entry, all_, len(entries))[entry]
             found.append(np.maximum(sums(cell, all_, size)[cell] - own, 0.0))
-        return found[0], found[1]
+        return found[1], found[0]
 
 
 def _sampled_clicks(part: ValuePart, values: ClickValue, top: str, *, dated: bool) -> _Clicks:
@@ -462,27 +455,14 @@ def _position_slope(clicks: Sequence[_Clicks], dispersion: float) -> tuple[float
 
 def _finer_strengths(values: ClickValue, clicks: Sequence[_Clicks]) -> tuple[float, ...]:
     """Of the rungs that know a position, finest first: they predict other days' clicks best."""
-    c, r = np.concatenate([at.c for at in clicks]), np.concatenate([at.r for at in clicks])
-    expected, found = [], list[float]()
-    a = values.items.parameters.a
+    expected, chains = [], list[list[EntryRung]]()
+    a, unit = values.items.parameters.a, values.dispersion
     for at in clicks:
         factor = values.positions.factor(at.position)
-        n_others, r_others = at.others(at.cells[0], factor)
-        expected.append((r_others + a) / (n_others + a / at.expected) * factor)
-    w = np.concatenate(expected)
-    for j in range(1, len(values.positions.strengths) + 1):
-        others = [at.others(at.cells[j]) for at in clicks]
-        n_others, r_others = (np.concatenate(each) for each in zip(*others, strict=True))
-
-        def at_strength(s: float) -> Floats:
-            return np.asarray((r_others + s * w) / (n_others + s))  # noqa: B023
-
-        def loss(w: Floats) -> float:
-            return float(c @ w - r @ np.log(w)) / values.dispersion
-
-        best, losses = minimum_on_grid(lambda j: loss(at_strength(STRENGTHS[j])), len(STRENGTHS))
-        # Twice, because of two days each predicts the other.
-        better = loss(w) - losses[best] > 2 * GAIN
-        found.append(float(STRENGTHS[best]) if better else np.inf)
-        w = w if np.isinf(found[-1]) else at_strength(found[-1])
-    return tuple(found[::-1])
+        r, c = at.others(at.cells[0], factor)
+        expected.append((r + a) / (c + a / at.expected) * factor)
+        own, each = (at.r / unit, at.c / unit), np.arange(len(at.c))
+        cells = at.cells[1 : len(values.positions.strengths) + 1]
+        chains.append([EntryRung(Entries(*own, *at.others(cell)), each, 1.0) for cell in cells])
+    # Twice the gain, because of two days each predicts the other.
+    return best_strengths(chains, expected, 2 * GAIN, 0.0)

@@ -114,7 +114,8 @@ class SlotValues:
         error, by_reward = values.pair_errors(pairs, by_log, gradient, sampling)
         by_pair = by_reward[:, : self.batch.pair_count]
         found = self.slots.gradient(weights, by_pair, context, values.dispersion)
-        share = (items.parameters.t * items.level / items.weight)[pairs.item] * pairs.prior_share
+        share = (items.parameters.t * items.level / items.weight)[pairs.rung.coarser]
+        share *= pairs.rung.borrowed()
         by_shrinkage = add_up(context, weights.base * ((pairs.value - 1) * share))
         shared = {VALUE_SHRINKAGE: CLICK_VALUE_SHRINKAGE_ERROR * by_shrinkage}
         if values.positions.slope:
@@ -141,7 +142,7 @@ class SlotValues:
             own = sums(entry, at.c * batch.n[at.row], len(entries))[entry]
         cell = self.cells.finest[batch.row_list[at.row], at.position]
         residual = at.r / (values.mean or 1.0) - at.c * self.slots.rates[0].rate[cell]
-        residual *= leverage_factor(own / self.pairs.weight[at.pair])
+        residual *= leverage_factor(own * self.pairs.rung.own_weight()[at.pair])
         return np.stack([sums(at.row, residual * each[cell], len(batch.n)) for each in by_reward])
 
 

@@ -117,7 +117,7 @@ def list_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Li
     return ListSlots(of.list[number], position, cell, finer, of.n[number], c)
 
 
-class _Entries(NamedTuple):
+class Entries(NamedTuple):
     """Cells of a rung on each day: what they earn, and what they earned before.
 
     Attributes:
@@ -137,7 +137,7 @@ class _Entries(NamedTuple):
         return self.c, np.maximum(self.n - self.c * one, 0.0)
 
 
-class _Rung(NamedTuple):
+class EntryRung(NamedTuple):
     """A rung of one batch.
 
     Attributes:
@@ -146,7 +146,7 @@ class _Rung(NamedTuple):
         exposure: how much a record of each is examined.
     """
 
-    entries: _Entries
+    entries: Entries
     coarser: Ints
     exposure: Floats | float
 
@@ -169,6 +169,20 @@ def finer_strengths(
     for part, own_slots, read in zip(parts, slots, reading, strict=True):
         expected.append(_item_rates(part, at))
         chains.append(_chain(part, own_slots, at, read))
+    return best_strengths(chains, expected, GAIN, GAIN_Z)
+
+
+def best_strengths(
+    chains: Sequence[Sequence[EntryRung]], expected: Sequence[Floats], gain: float, gain_z: float
+) -> tuple[float, ...]:
+    """The strengths that predict clicks best, finest first; infinite for no rates of its own.
+
+    Args:
+        chains: the rungs of each batch, the coarsest first.
+        expected: by batch, what the cells below them expect.
+        gain: the least gain of a rung that has rates of its own.
+        gain_z: the same over its standard error.
+    """
     fitted: list[float] = []
     for rungs in zip(*chains, strict=True):
         expected = [x[of.coarser] * of.exposure for of, x in zip(rungs, expected, strict=True)]
@@ -178,15 +192,15 @@ def finer_strengths(
             len(STRENGTHS),
         )
         s = float(STRENGTHS[best])
-        gain = _loss(entries, x, np.inf) - losses[best]
-        if gain <= GAIN or gain <= GAIN_Z * _gain_sd(entries, x, s):
+        gained = _loss(entries, x, np.inf) - losses[best]
+        if gained <= gain or gained <= gain_z * _gain_sd(entries, x, s):
             s = np.inf
         fitted.append(s)
         expected = [_rate(of.entries, x, s) for of, x in zip(rungs, expected, strict=True)]
     return tuple(fitted[::-1])
 
 
-def _told(rungs: Sequence[_Rung], expected: Sequence[Floats]) -> tuple[_Entries, Floats]:
+def _told(rungs: Sequence[EntryRung], expected: Sequence[Floats]) -> tuple[Entries, Floats]:
     """The entries of all batches that earlier records tell of, and what is expected of them.
 
     The others cost the same at any strength.
@@ -198,10 +212,10 @@ def _told(rungs: Sequence[_Rung], expected: Sequence[Floats]) -> tuple[_Entries,
 
     c, n, c_before, n_before, one = zip(*(of.entries for of in rungs), strict=True)
     ones = None if one[0] is None else told(one)
-    return _Entries(told(c), told(n), told(c_before), told(n_before), ones), told(expected)
+    return Entries(told(c), told(n), told(c_before), told(n_before), ones), told(expected)
 
 
-def _loss(at: _Entries, x: Floats, s: float) -> float:
+def _loss(at: Entries, x: Floats, s: float) -> float:
     """Σ μ − c log μ of a rung of strength s."""
     if at.one is None:
         return poisson_loss(at.c, at.n * _rate(at, x, s))
@@ -209,7 +223,7 @@ def _loss(at: _Entries, x: Floats, s: float) -> float:
     return float(sum(records @ losses for records, losses in each))
 
 
-def _gain_sd(at: _Entries, x: Floats, s: float) -> float:
+def _gain_sd(at: Entries, x: Floats, s: float) -> float:
     """The standard error of the gain of a rung of strength s: by cell and day, or by record."""
     if at.one is None:
         coarse, fine = (poisson_losses(at.c, at.n * _rate(at, x, each)) for each in (np.inf, s))
@@ -218,7 +232,7 @@ def _gain_sd(at: _Entries, x: Floats, s: float) -> float:
     return float(np.sqrt(sum(records @ (coarse - fine) ** 2 for records, coarse, fine in each)))
 
 
-def _record_losses(at: _Entries, x: Floats, s: float) -> tuple[Floats, Floats]:
+def _record_losses(at: Entries, x: Floats, s: float) -> tuple[Floats, Floats]:
     """Shape (entries,) each: the loss of a record that was clicked, and of one that was not."""
     one = np.ones(1) if at.one is None else at.one
     # Each record from the others.
@@ -228,7 +242,7 @@ def _record_losses(at: _Entries, x: Floats, s: float) -> tuple[Floats, Floats]:
     return clicked - np.log(np.maximum(clicked, 1e-300)), unclicked
 
 
-def _rate(at: _Entries, x: Floats, s: float) -> Floats:
+def _rate(at: Entries, x: Floats, s: float) -> Floats:
     """The rate of a cell on a day, from the days before and what the rung below expects."""
     if np.isinf(s):
         return x
@@ -246,14 +260,14 @@ def _item_rates(part: Pairs, at: RateParameters) -> Floats:
 
 def _chain(
     part: Pairs, slots: ListSlots, at: RateParameters, reading: Floats | None
-) -> list[_Rung]:
+) -> list[EntryRung]:
     """The rungs from "position" up."""
     days, batch = part.days, part.batch
     own = days.pair[days.pair_day] * np.int64(batch.depth) + days.position
     each = part.d * at.p[days.position]
     one = None if days.dated else each / np.maximum(days.cell_n, 1e-300)
     day, count = days.day[days.pair_day], days.days
-    rungs = [_Rung(_entries(own, day, count, part.c, each, one), days.pair_day, 1.0)]
+    rungs = [EntryRung(_entries(own, day, count, part.c, each, one), days.pair_day, 1.0)]
     day, coarser = day[slots.cell], slots.cell
     exposed = _exposed(slots, at, reading)
     for number, cell in enumerate(slots.finer):
@@ -262,7 +276,7 @@ def _chain(
         exposure = 1.0 if number else value_of_each(entry, exposed, len(keys))
         one = None if days.dated else np.ones(len(keys))
         entries = _entries(keys // count, keys % count, count, c, n, one)
-        rungs.append(_Rung(entries, value_of_each(entry, coarser, len(keys)), exposure))
+        rungs.append(EntryRung(entries, value_of_each(entry, coarser, len(keys)), exposure))
         coarser = entry
     return rungs
 
@@ -275,14 +289,12 @@ def _exposed(slots: ListSlots, at: RateParameters, reading: Floats | None) -> Fl
     return np.asarray(examined * reading[slots.listed, slots.position])
 
 
-def _entries(
-    cell: Ints, day: Ints, days: int, c: Floats, n: Floats, one: Floats | None
-) -> _Entries:
+def _entries(cell: Ints, day: Ints, days: int, c: Floats, n: Floats, one: Floats | None) -> Entries:
     if one is not None:
-        return _Entries(c, n, c, n, one)
+        return Entries(c, n, c, n, one)
     size = (int(cell.max(initial=0)) + 1) * days
     order = ordered(cell * np.int64(days) + day, size)[1]
     before = np.empty((2, len(order)))
     for own, values in zip(before, (c, n), strict=True):
         own[order] = np.maximum(sums_before(cell[order], values[order]), 0.0)
-    return _Entries(c, n, *before)
+    return Entries(c, n, *before)

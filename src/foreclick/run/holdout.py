@@ -58,7 +58,7 @@ from foreclick.ladder.features import expected_by_production
 from foreclick.ladder.fit import checked, production_values
 from foreclick.ladder.fitted import LadderFit
 from foreclick.ladder.log_chain import ladder_chain
-from foreclick.ladder.rungs import Rung, RungChain, log_cells
+from foreclick.ladder.rungs import RungChain, log_cells
 from foreclick.metrics import Metric
 from foreclick.progress import report_step
 from foreclick.question import Question, Target, check_clips
@@ -507,8 +507,8 @@ def _by_ladder(
         above, items = values.chain(batch, fit.top), batch.items.take(pa.array(batch.pair_item))
         examined = (batch.shown @ parameters.p)[None]
         pairs = values.items.of_pairs(items, examined, *above.climb())
-        own, strength = np.arange(batch.pair_count), values.items.parameters.a / pairs.expected
-        pair = Rung(strength, *above.climb(), own, len(own), pairs.expected)
+        own = np.arange(batch.pair_count)
+        pair = pairs.rung._replace(coarser=own, size=len(own), exposure=pairs.expected)
         r = earned(values.reward) / (values.mean or 1.0)
         value *= values.mean * _held_out(cut, RungChain((*above.rungs, pair)), key, c, r)
     context = value_of_each(entry, batch.list_context[listed[at]].astype(np.int64), len(key))
