@@ -79,12 +79,23 @@ class Rung(NamedTuple):
         expected = coarser[self.coarser] * self.exposure
         return CellRates(self.c * self.own_weight() + expected * self.borrowed(), expected)
 
-    def with_unlogged(self, coarser: Ints, size: int, exposure: Floats) -> Rung:
+    def among(self, cells: Ints) -> Rung:
+        """Some of its cells."""
+
+        def of(values: Floats | float) -> Floats | float:
+            return values[cells] if isinstance(values, np.ndarray) else values
+
+        n, c, coarser = self.n[cells], self.c[cells], self.coarser[cells]
+        return Rung(of(self.strength), n, c, coarser, self.size, of(self.exposure))
+
+    def with_unlogged(
+        self, coarser: Ints, size: int, exposure: Floats, strength: Floats | None = None
+    ) -> Rung:
         """With cells that have no records, shape (N,) each, and so many cells on the next rung."""
         n, c = (np.append(each, np.zeros(len(coarser))) for each in (self.n, self.c))
-        own = self.exposure
+        own, s, where = self.exposure, self.strength, np.append(self.coarser, coarser)
         examined = np.append(own, exposure) if isinstance(own, np.ndarray) else own
-        return Rung(self.strength, n, c, np.append(self.coarser, coarser), size, examined)
+        return Rung(s if strength is None else np.append(s, strength), n, c, where, size, examined)
 
     def gradient(self, weight: Floats, passed: Floats) -> Floats:
         """Shape (E + N, G): A, how far a click in each cell moves columns.

@@ -49,6 +49,7 @@ from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rungs import (
     ChainGradient,
     LogCells,
+    Rung,
     SlotChain,
     Weights,
     candidate_slots,
@@ -303,15 +304,13 @@ def _with_weights(
 
 def _rung_shares(columns: _Columns, state: RungState) -> Floats:
     """Shape (rungs, E, X): how much exposure took its rate from which rung, the finest first."""
-    slots, item, shares = columns.slots, state.log.item, []
+    slots, shares = columns.slots, list[Floats]()
     remaining, cell = np.ones(len(slots.cell)), slots.cell
     for rung in slots.chain.rungs:
         share = rung.borrowed()[cell]
         shares.append(remaining * (1 - share))
         remaining, cell = remaining * share, rung.coarser[cell]
-    own = np.zeros(len(state.pairs.rate))
-    own[: len(item.n)] = 1 - item.borrowed()
-    own = own[cell]
+    own = 1 - state.pairs.rung.borrowed()[cell]
     new = columns.unlogged * remaining
     names = columns.fit.log.spec.ladder.rungs
     none = [np.zeros(len(remaining))] * (len(names) - len(shares) - 3)
@@ -408,64 +407,54 @@ class _PairGradient(NamedTuple):
 
 
 class _OnPairs(NamedTuple):
-    """The gradient of some columns on the rungs of pairs and contexts.
+    """The gradient of V columns on a rung of pairs, Z of them, and on that of contexts.
 
     Attributes:
-        by_log_level: Shape (V, X): with log L; `by_context`: with a click of the context.
-        passed: Shape (V, Z): what exposure of each pair passes on to its context.
-        error: Shape (V, Z): errors of pairs given their contexts' levels.
+        by_log_level: Shape (V, X): with log L.
+        by_click: Shape (V, Z): with a click on a pair; `by_error`: with the error of its rate.
     """
 
     by_log_level: Floats
-    by_context: Floats
-    passed: Floats
-    error: Floats
+    by_click: Floats
+    by_error: Floats
 
 
-def _on_pairs(state: RungState, fit: CandidateFit, weight: Floats, some: Ints | slice) -> _OnPairs:
-    """How columns move that count the rates of some pairs, (Z,), by weights (V, Z)."""
-    pairs, log, a, t = state.pairs, state.log, fit.parameters.a, fit.parameters.t
-    level, context, share = log.rates.level, pairs.context[some], pairs.prior_share[some]
-    m = pairs.expected[some] * level[context]
-    by_log_level = group_sums(context, weight * (share * pairs.rate[some]), len(level))
-    by_context = by_log_level / (level * (log.context.n + t))
-    passed = taken(by_context, context) * pairs.exposure[some]
-    error = (weight - passed) * (share * m / np.sqrt(a))
-    return _OnPairs(by_log_level, by_context, passed, error)
+def _on_pairs(state: RungState, rung: Rung, weight: Floats, rate: Floats) -> _OnPairs:
+    """How columns move that count the rates of pairs, (Z,), by weights (V, Z)."""
+    level = state.log.rates.level
+    by_log_level = group_sums(rung.coarser, weight * (rung.borrowed() * rate), len(level))
+    by_context = by_log_level / level * state.log.context.own_weight()
+    passed = taken(by_context, rung.coarser)
+    return _OnPairs(by_log_level, rung.gradient(weight, passed), rung.unexplained(weight, passed))
 
 
 def _pair_gradient(
     columns: _Columns, state: RungState, weights: Weights, sample: _FittedSample
 ) -> _PairGradient:
     """The gradient on the rungs of pairs and contexts, whose strength a / m knows the level L."""
-    fit, pairs, log, batch = columns.fit, state.pairs, state.log, columns.view.batch
-    level, logged, own = log.rates.level, len(log.item.n), sample.part.pairs
-    count, t = len(level), fit.parameters.t
+    fit, pairs, log, own = columns.fit, state.pairs, state.log, sample.part.pairs
     jacobian = sample.pairs.score_jacobian(fit.parameters)
     of_coefficients = -(fit.solution.inverse @ jacobian.T)
-    found = _on_pairs(state, fit, weights.base, slice(None))
-    shared = _on_pairs(state, fit, of_coefficients, own)
-    unfitted = np.ones(len(pairs.rate), dtype=np.bool_)
-    unfitted[own] = False
-    other = np.flatnonzero(unfitted)
-    by_level = np.concatenate([found.by_log_level, shared.by_log_level])
+    found = _on_pairs(state, pairs.rung, weights.base, pairs.rate)
+    shared = _on_pairs(state, pairs.rung.among(own), of_coefficients, pairs.rate[own])
+    sd = pairs.expected / np.sqrt(fit.parameters.a)
+    error, error_of_shared = found.by_error * sd, shared.by_error * sd[own]
+    other = np.delete(np.arange(len(sd)), own)
+    level, of_context = log.rates.level, np.sqrt(fit.parameters.t) * log.context.own_weight()
+    by_level = np.concatenate([found.by_log_level, shared.by_log_level]) / level
     unexplained = [
-        ModelError(pairs.context[own], np.concatenate([taken(found.error, own), shared.error])),
-        ModelError(pairs.context[other], taken(found.error, other)),
-        ModelError(np.arange(count), by_level * (np.sqrt(t) / (log.context.n + t) / level)),
+        ModelError(pairs.context[own], np.concatenate([taken(error, own), error_of_shared])),
+        ModelError(pairs.context[other], taken(error, other)),
+        ModelError(np.arange(len(level)), by_level * of_context),
     ]
-    m = pairs.expected * level[pairs.context]
-    by_log_mean = (weights.base * pairs.rate - found.passed * m) * pairs.prior_share
+    by_log_mean = weights.base * (pairs.rate - pairs.expected) * pairs.rung.borrowed()
+    by_log_mean += found.by_error * pairs.expected
     if columns.by_context:
-        by_beta = [group_sums(pairs.context, by_log_mean * x, count) for x in pairs.features.T]
+        by_beta = [columns.sums(pairs.context, by_log_mean * x) for x in pairs.features.T]
     else:
         by_beta = [*(by_log_mean @ pairs.features).T[:, :, None]]
-    own_weight = log.item.own_weight()
-    by_click = taken(found.by_context, batch.pair_context) * log.rates.prior_share
-    by_click += weights.base[:, :logged] * own_weight
-    by_shared = taken(shared.by_context, batch.pair_context[own]) * log.rates.prior_share[own]
-    by_shared += of_coefficients * own_weight[own]
-    return _PairGradient(by_click, by_shared, np.stack(by_beta), unexplained)
+    by_click = found.by_click[:, : len(log.item.n)]
+    return _PairGradient(by_click, shared.by_click, np.stack(by_beta), unexplained)
 
 
 def _slope(columns: _Columns, pairs: _PairGradient, gradient: ChainGradient) -> Floats:
@@ -498,7 +487,7 @@ def _allowances(
     unreachable[new] = ratio(pairs.unreachable, pairs.rate[logged:])[at]
     depth[new] = pairs.depth[at]
     reachable = np.where(new, earned.earned * (1 - unreachable), 0.0)
-    by_expected = np.abs(weights.base) * (pairs.rate * pairs.prior_share)
+    by_expected = np.abs(weights.base) * (pairs.rate * pairs.rung.borrowed())
     every = np.arange(columns.view.batch.context_count)
     errors = {
         source.FORM: FORM_ERROR * columns.sums(pairs.context, by_expected),

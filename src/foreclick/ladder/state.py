@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.allowances import UNREACHABLE_FACTOR
-from foreclick.batches import Batch, Bools, Floats, Ints, padded, ratio
+from foreclick.batches import Bools, Floats, Ints, padded, ratio
 from foreclick.estimation.columns import View
 from foreclick.ladder.behaviour import readers
 from foreclick.ladder.candidates import candidate_features, used_features
@@ -29,8 +29,8 @@ from foreclick.ladder.features import (
 )
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import LadderChain, ladder_chain
-from foreclick.ladder.overlap import unlogged_ranks
-from foreclick.ladder.rungs import SlotChain, Slots, log_cells, slot_chain
+from foreclick.ladder.overlap import UnloggedRanks, unlogged_ranks
+from foreclick.ladder.rungs import Rung, SlotChain, Slots, log_cells, slot_chain
 
 
 class PairRates(NamedTuple):
@@ -38,11 +38,8 @@ class PairRates(NamedTuple):
 
     Attributes:
         features: Shape (P + U, F): x.
-        expected: Shape (P + U,): exp(β x), put down by the gap: m of a level of 1.
-        rate: Shape (P + U,): α.
-        prior_share: Shape (P + U,): the share of α that m decides.
-        exposure: Shape (P + U,): E.
-        context: Shape (P + U,).
+        rung: the pairs on their contexts; those never shown without records.
+        rate: Shape (P + U,): α; `expected`: m.
         kappa: Shape (P + U,): the probability that a click on the pair ends the reading.
         depth: Shape (U,): β_u g, by which the logarithm of a rate is put down.
         unreachable: Shape (U,): w m_c.
@@ -50,15 +47,18 @@ class PairRates(NamedTuple):
     """
 
     features: Floats
-    expected: Floats
+    rung: Rung
     rate: Floats
-    prior_share: Floats
-    exposure: Floats
-    context: Ints
+    expected: Floats
     kappa: Floats
     depth: Floats
     unreachable: Floats
     highest: Floats
+
+    @property
+    def context(self) -> Ints:
+        """Shape (P + U,)."""
+        return self.rung.coarser
 
 
 class RungState(NamedTuple):
@@ -88,8 +88,21 @@ def rung_state(view: View, fit: CandidateFit) -> RungState:
     shown_before = np.zeros(own.shape[1] - count, dtype=np.bool_)
     if fit.earlier is not None:
         shown_before = used[-1, count:, 0] > 0
-    new = _unlogged(view, fit, every[:, count:], expected[count:], shown_before)
-    return RungState(log, _pair_rates(batch, fit, log, x, expected[:count], new), used)
+    context, new = _unlogged(view, fit, every[:, count:], expected[count:], shown_before)
+    level, (depth, unreachable, mean, highest) = log.rates.level, new
+    strength = fit.parameters.a / np.maximum(mean * level[context], 1e-300)
+    rung = log.item.with_unlogged(context, batch.context_count, mean, strength)
+    by_pair, by_context = fit.log.reading.kappa(batch)
+    pairs = PairRates(
+        x,
+        rung,
+        *rung.descend(level),
+        np.append(by_pair, by_context[context]),
+        depth,
+        unreachable * level[context],
+        highest * level[context],
+    )
+    return RungState(log, pairs, used)
 
 
 def candidate_chain(view: View, fit: CandidateFit, state: RungState, slots: Slots) -> SlotChain:
@@ -103,26 +116,13 @@ def candidate_chain(view: View, fit: CandidateFit, state: RungState, slots: Slot
     return slot_chain(view, cells, state.log.positions, slots, e, state.pairs.rate)
 
 
-class _Unlogged(NamedTuple):
-    """Pairs that the log never showed, U of them, at a level of 1: means over candidates.
-
-    Attributes:
-        context: Shape (U,).
-        depth, unreachable, highest: Shape (U,): as of `PairRates`.
-        expected: Shape (U,): m.
-    """
-
-    context: Ints
-    depth: Floats
-    unreachable: Floats
-    expected: Floats
-    highest: Floats
-
-
 def _unlogged(
     view: View, fit: CandidateFit, features: Floats, expected: Floats, shown_before: Bools
-) -> _Unlogged:
-    """What is expected of pairs that the log never showed, by how often each candidate does.
+) -> tuple[Ints, Floats]:
+    """The contexts of pairs that the log never showed, (U,), and what is expected of them, (4, U).
+
+    At a level of 1: β_u g, w m_c, α and the highest α, means over candidates by how often each
+    shows a pair.
 
     Args:
         view: the batch and its candidates.
@@ -131,48 +131,44 @@ def _unlogged(
         expected: Shape (U,): exp(β x).
         shown_before: Shape (U,): in earlier records, so that they are within reach.
     """
-    count = view.batch.pair_count
+    count, depth = view.batch.pair_count, view.batch.depth
     context = np.zeros(len(expected), dtype=np.int64)
     total, shown = np.zeros((4, len(expected))), np.zeros(len(expected))
     for c, member in enumerate(view.members):
         some = member.slots.pair >= count
         at, mass = member.slots.pair[some] - count, member.slots.mass[some]
         context[at] = member.slots.context[some]
-        by_candidate = _unlogged_by(
-            view.batch.depth, fit, c, mass, features[c, at], expected[at], shown_before[at]
-        )
+        place = unlogged_ranks(mass, depth, fit.overlaps[c])
+        x = np.column_stack([np.ones(len(at)), features[c, at]])
+        of_rank = expected_rates(x, fit.candidate_only[c].coefficients)
+        by_candidate = _unlogged_by(fit, c, place, of_rank, expected[at], shown_before[at])
         total[:, at] += mass.sum(axis=1) * by_candidate
         shown[at] += mass.sum(axis=1)
-    return _Unlogged(context, *ratio(total, shown))
+    return context, ratio(total, shown)
 
 
 def _unlogged_by(
-    depth: int,
     fit: CandidateFit,
-    candidate: int,
-    mass: Floats,
-    features: Floats,
+    c: int,
+    place: UnloggedRanks,
+    of_rank: Floats,
     expected: Floats,
     shown_before: Bools,
 ) -> Floats:
-    """Shape (4, N): β_u g, w m_c, m and the highest m of pairs that one candidate shows.
+    """Shape (4, N): the same of pairs that one candidate shows.
 
     Args:
-        depth: K of production's lists.
         fit: the ladder.
-        candidate: which one.
-        mass: Shape (N, K): how likely the candidate shows each pair at each position.
-        features: Shape (N, 2): of the candidate.
+        c: which candidate.
+        place: where production has them.
+        of_rank: Shape (N,): what the candidate's features alone expect.
         expected: Shape (N,): exp(β x).
         shown_before: Shape (N,): in earlier records.
     """
-    overlap, slope = fit.overlaps[candidate], max(float(fit.parameters.beta[2]), 0.0)
-    place = unlogged_ranks(mass, depth, overlap)
+    overlap, slope = fit.overlaps[c], max(float(fit.parameters.beta[2]), 0.0)
     gap = np.where(shown_before, 0.0, place.gap)
     reachable = expected * np.exp(-slope * gap)
     # Of all that the candidate has at this rank, production shows some and could show the rest.
-    x = np.column_stack([np.ones(len(features)), features])
-    of_rank = expected_rates(x, fit.candidate_only[candidate].coefficients)
     of_rank = np.maximum(place.reach * of_rank + (1 - place.reach) * reachable, reachable)
     unreachable = np.where(shown_before, 0.0, place.unreachable(overlap.unreachable))
     most = place.unreachable(max(overlap.unreachable, overlap.most_unreachable))
@@ -181,38 +177,3 @@ def _unlogged_by(
     mean = by_unreachable + (1 - unreachable) * reachable
     highest = reachable + most * (best - reachable)
     return np.stack([slope * gap, by_unreachable, mean, highest])
-
-
-def _pair_rates(
-    batch: Batch,
-    fit: CandidateFit,
-    log: LadderChain,
-    features: Floats,
-    expected: Floats,
-    new: _Unlogged,
-) -> PairRates:
-    """The rates of all pairs, with the levels of their contexts.
-
-    Args:
-        batch: the records.
-        fit: the ladder.
-        log: the log's cells, with the rates of its pairs.
-        features: Shape (P + U, F): x.
-        expected: Shape (P,): exp(β x) of the log's pairs.
-        new: those that it never showed.
-    """
-    level, by_pair, by_context = log.rates.level, *fit.log.reading.kappa(batch)
-    new_level = level[new.context]
-    unshown = np.zeros(len(new.context))
-    return PairRates(
-        features,
-        np.append(expected, new.expected),
-        np.append(log.rates.alpha, new.expected * new_level),
-        np.append(log.rates.prior_share, np.ones(len(unshown))),
-        np.append(log.item.n, unshown),
-        np.append(batch.pair_context, new.context).astype(np.int64),
-        np.append(by_pair, by_context[new.context]),
-        new.depth,
-        new.unreachable * new_level,
-        new.highest * new_level,
-    )

@@ -534,21 +534,14 @@ def _held_out(cut: Cut, chain: RungChain, key: Ints, n: Floats, c: Floats) -> Fl
         coarser, of = numbered(
             rung.coarser[cell].astype(np.int64) * count + key % count, rung.size * count
         )
-        training = rung._replace(
-            strength=_of_cells(rung.strength, cell),
+        training = rung.among(cell)._replace(
             n=cut.training(n, cell, rung.n),
             c=cut.training(c, cell, rung.c),
             coarser=of,
             size=len(coarser),
-            exposure=_of_cells(rung.exposure, cell),
         )
         held_out.append(training)
         whole_n, whole_c = training._replace(n=training.n + n, c=training.c + c).climb()
         training_n, training_c = training.climb()
         n, c, key = whole_n - training_n, whole_c - training_c, coarser
     return RungChain(tuple(held_out)).rates(np.ones(len(key)))[0].rate
-
-
-def _of_cells(values: Floats | float, cell: Ints) -> Floats | float:
-    """The values of some cells, if cells have their own."""
-    return values[cell] if isinstance(values, np.ndarray) else values
