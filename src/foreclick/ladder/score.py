@@ -81,26 +81,23 @@ def score_ladder(
         own_clicks: whether the answer has several parts, whose own clicks are wanted.
         items: how columns move with what clicks on items earn, over the whole log.
     """
-    unit, state = fit.log.spec.unit, rung_state(view, fit)
     by_context = own_clicks or view.batch.drawn is not None
-    columns = _columns(view, targets, fit, state, by_context=by_context)
+    columns = _columns(view, targets, fit, by_context=by_context)
+    unit, values, pairs = fit.log.spec.unit, columns.values, columns.state.pairs
     earned = _earnings(columns)
-    weights = _rate_weights(columns, state, earned)
-    scored = ColumnBatch(
-        _value(columns, earned), _coverage(columns, state, earned), _rung_shares(columns, state)
-    )
-    values = columns.values
+    weights = _rate_weights(columns, earned)
+    scored = ColumnBatch(_value(columns, earned), _coverage(columns, earned), _rung_shares(columns))
     if values is not None:
         value_weights = values.weights(earned.clicks * unit, earned.lost * unit)
-        by_item = values.sensitivity(value_weights, state.pairs.context)
+        by_item = values.sensitivity(value_weights, pairs.context)
         scored = replace(scored, click_value_gradient=by_item)
     if not rows:
         return scored
     width = len(scored.value)
-    sample = _fitted_sample(view, fit, state)
-    on_pairs = _pair_gradient(columns, state, weights, sample)
+    sample = _fitted_sample(columns)
+    on_pairs = _pair_gradient(columns, weights, sample)
     by_pair = on_pairs.of_all_pairs(sample) if fit.log.finer else on_pairs.by_click
-    gradient = columns.slots.gradient(weights, by_pair, state.pairs.context)
+    gradient = columns.slots.gradient(weights, by_pair, pairs.context)
     by_click = gradient.by_click[:width]
     slope, residuals = _slope(columns, on_pairs, gradient), _residuals(columns)
     unexplained = [*on_pairs.unexplained, *gradient.unexplained]
@@ -112,16 +109,16 @@ def score_ladder(
         coverage=_with_weights(scored.coverage, columns, by_click),
         influence=_influence(columns, earned, by_click, leveraged.whole),
         of_coefficients=_coefficient_influence(
-            columns, state, sample, leveraged.sampled, gradient.by_click[width:], on_pairs
+            columns, sample, leveraged.sampled, gradient.by_click[width:], on_pairs
         ),
         model_errors=unexplained,
         sensitivity=slope * unit,
-        shared_errors=_allowances(columns, state, earned, weights, gradient, slope),
+        shared_errors=_allowances(columns, earned, weights, gradient, slope),
         own_clicks=_own_clicks(columns, by_click, residuals) if own_clicks else None,
     )
     if values is None or items is None:
         return scored
-    of_values = values.errors(value_weights, items, state.pairs.context, columns.sums)
+    of_values = values.errors(value_weights, items, pairs.context, columns.sums)
     return _with_values(scored, of_values)
 
 
@@ -158,7 +155,7 @@ class _Columns(NamedTuple):
 
     Attributes:
         view: the batch and its candidates.
-        fit: the ladder.
+        fit: the ladder; `state`: its rates.
         theta: Shape (A, K): the weight of positions.
         known: Shape (E, X): 1 where the candidate has lists; elsewhere it is what production is.
         credit: Shape (E, R): what a record earned.
@@ -175,6 +172,7 @@ class _Columns(NamedTuple):
 
     view: View
     fit: CandidateFit
+    state: RungState
     theta: Floats
     known: Floats
     credit: Floats
@@ -210,10 +208,9 @@ class _Columns(NamedTuple):
         return np.asarray(values.sum(axis=-1, keepdims=True))
 
 
-def _columns(
-    view: View, targets: list[Target], fit: CandidateFit, state: RungState, *, by_context: bool
-) -> _Columns:
-    batch, log, chain = view.batch, fit.log, state.log.positions
+def _columns(view: View, targets: list[Target], fit: CandidateFit, *, by_context: bool) -> _Columns:
+    batch, log, state = view.batch, fit.log, rung_state(view, fit)
+    chain = state.log.positions
     depth = min(max(target.metric.depth for target in targets), view.policies.depth)
     theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
     slots = candidate_slots(view, depth, by_list=log.top == "list")
@@ -228,6 +225,7 @@ def _columns(
     return _Columns(
         view,
         fit,
+        state,
         theta,
         known,
         np.repeat(f, view.count, axis=0),
@@ -274,11 +272,11 @@ def _value(columns: _Columns, earned: _Earnings) -> Floats:
     return earned.difference * columns.fit.log.spec.unit + produced * columns.known
 
 
-def _coverage(columns: _Columns, state: RungState, earned: _Earnings) -> Coverage[Floats]:
+def _coverage(columns: _Columns, earned: _Earnings) -> Coverage[Floats]:
     """How far the log covers the columns."""
     slots, count = columns.slots.slots, columns.view.batch.context_count
     new, unit, logged = columns.unlogged, columns.fit.log.spec.unit, columns.view.batch.pair_count
-    highest = ratio(state.pairs.highest, state.pairs.rate[logged:])
+    highest = ratio(columns.state.pairs.highest, columns.state.pairs.rate[logged:])
     more = np.zeros(len(slots.pair))
     more[new] = np.maximum(highest - 1, 0.0)[slots.pair[new] - logged]
     return Coverage(
@@ -302,7 +300,7 @@ def _with_weights(
     )
 
 
-def _rung_shares(columns: _Columns, state: RungState) -> Floats:
+def _rung_shares(columns: _Columns) -> Floats:
     """Shape (rungs, E, X): how much exposure took its rate from which rung, the finest first."""
     slots, shares = columns.slots, list[Floats]()
     remaining, cell = np.ones(len(slots.cell)), slots.cell
@@ -310,7 +308,7 @@ def _rung_shares(columns: _Columns, state: RungState) -> Floats:
         share = rung.borrowed()[cell]
         shares.append(remaining * (1 - share))
         remaining, cell = remaining * share, rung.coarser[cell]
-    own = 1 - state.pairs.rung.borrowed()[cell]
+    own = 1 - columns.state.pairs.rung.borrowed()[cell]
     new = columns.unlogged * remaining
     names = columns.fit.log.spec.ladder.rungs
     none = [np.zeros(len(remaining))] * (len(names) - len(shares) - 3)
@@ -322,19 +320,18 @@ def _rung_shares(columns: _Columns, state: RungState) -> Floats:
 # --- gradient -------------------------------------------------------------------------------------
 
 
-def _rate_weights(columns: _Columns, state: RungState, earned: _Earnings) -> Weights:
+def _rate_weights(columns: _Columns, earned: _Earnings) -> Weights:
     """The weights of the rates of all cells and pairs in columns."""
     shown, logged = columns.shown * columns.shown_value, columns.logged * columns.logged_value
     weights = columns.slots.weights(shown, -logged)
     if columns.fit.log.stopping:
-        stopped = _stopped(columns, state, earned.earned)
-        weights = weights._replace(base=weights.base + stopped)
+        weights = weights._replace(base=weights.base + _stopped(columns, earned.earned))
     return weights
 
 
-def _stopped(columns: _Columns, state: RungState, earned: Floats) -> Floats:
+def _stopped(columns: _Columns, earned: Floats) -> Floats:
     """Shape (E, P + U): how far the rate of a pair moves what is read below it."""
-    view, slots, pairs = columns.view, columns.slots.slots, state.pairs
+    view, slots, pairs = columns.view, columns.slots.slots, columns.state.pairs
     batch, lists, size = view.batch, view.policies.lists, len(pairs.rate)
     lost = pairs.kappa / np.maximum(1 - pairs.kappa * np.clip(pairs.rate, 0, 1), FEWEST)
     lost = np.append(lost, 0.0)
@@ -369,8 +366,9 @@ class _FittedSample(NamedTuple):
     pairs: Pairs
 
 
-def _fitted_sample(view: View, fit: CandidateFit, state: RungState) -> _FittedSample:
+def _fitted_sample(columns: _Columns) -> _FittedSample:
     """The contexts of the sample that all candidates know."""
+    view, fit = columns.view, columns.fit
     part = sampled(view.batch, fit.log.spec.sample)
     known = np.asarray(view.known.all(axis=1))[part.contexts]
     part = part.within(known_contexts(part.batch, known))
@@ -380,7 +378,7 @@ def _fitted_sample(view: View, fit: CandidateFit, state: RungState) -> _FittedSa
         if finer
         else fitted_pairs(part.batch, fit.log)
     )
-    return _FittedSample(part, pairs.with_candidates(state.features[:, part.pairs]))
+    return _FittedSample(part, pairs.with_candidates(columns.state.features[:, part.pairs]))
 
 
 class _PairGradient(NamedTuple):
@@ -428,11 +426,10 @@ def _on_pairs(state: RungState, rung: Rung, weight: Floats, rate: Floats) -> _On
     return _OnPairs(by_log_level, rung.gradient(weight, passed), rung.unexplained(weight, passed))
 
 
-def _pair_gradient(
-    columns: _Columns, state: RungState, weights: Weights, sample: _FittedSample
-) -> _PairGradient:
+def _pair_gradient(columns: _Columns, weights: Weights, sample: _FittedSample) -> _PairGradient:
     """The gradient on the rungs of pairs and contexts, whose strength a / m knows the level L."""
-    fit, pairs, log, own = columns.fit, state.pairs, state.log, sample.part.pairs
+    fit, state, own = columns.fit, columns.state, sample.part.pairs
+    pairs, log = state.pairs, state.log
     jacobian = sample.pairs.score_jacobian(fit.parameters)
     of_coefficients = -(fit.solution.inverse @ jacobian.T)
     found = _on_pairs(state, pairs.rung, weights.base, pairs.rate)
@@ -474,14 +471,13 @@ def _slope(columns: _Columns, pairs: _PairGradient, gradient: ChainGradient) -> 
 
 def _allowances(
     columns: _Columns,
-    state: RungState,
     earned: _Earnings,
     weights: Weights,
     gradient: ChainGradient,
     slope: Floats,
 ) -> dict[str, Floats]:
     """Shape (1, E, X or 1) by source: errors that contexts share, and no record shows."""
-    fit, pairs, slots = columns.fit, state.pairs, columns.slots.slots
+    fit, pairs, slots = columns.fit, columns.state.pairs, columns.slots.slots
     new, logged = columns.unlogged, columns.view.batch.pair_count
     at, unreachable, depth = slots.pair[new] - logged, *np.zeros((2, len(slots.pair)))
     unreachable[new] = ratio(pairs.unreachable, pairs.rate[logged:])[at]
@@ -498,16 +494,16 @@ def _allowances(
         source.SHRINKAGE: SHRINKAGE_ERROR * columns.sums(every, earned.difference),
     }
     if fit.log.stopping and fit.log.stopping.sd:
-        by_kappa = columns.sums(gradient.context, gradient.by_exposure * _by_kappa(columns, state))
+        by_kappa = columns.sums(gradient.context, gradient.by_exposure * _by_kappa(columns))
         by_kappa += np.tensordot(fit.by_stopping, slope, 1)
         errors[source.STOPPING] = fit.log.stopping.sd * by_kappa
     return {name: error[None] * fit.log.spec.unit for name, error in errors.items()}
 
 
-def _by_kappa(columns: _Columns, state: RungState) -> Floats:
+def _by_kappa(columns: _Columns) -> Floats:
     """Shape (cells,): the derivative of the logarithm of examination by that of κ."""
     batch, lists, slots = columns.view.batch, columns.view.policies.lists, columns.slots
-    reading, pairs = columns.fit.log.reading, state.pairs
+    reading, pairs = columns.fit.log.reading, columns.state.pairs
     of_slots = stop_slope(pairs.rate, lists.pairs, pairs.kappa)
     of_slots = of_slots[slots.slots.listed, slots.slots.position]
     of_log = stop_slope(reading.attraction(batch), batch.lists, reading.kappa(batch)[0])
@@ -624,7 +620,6 @@ def _influence(
 
 def _coefficient_influence(
     columns: _Columns,
-    state: RungState,
     sample: _FittedSample,
     residuals: _Residuals,
     by_cell: Floats,
@@ -634,7 +629,6 @@ def _coefficient_influence(
 
     Args:
         columns: of the batch.
-        state: the rates.
         sample: the contexts that the fit has learnt from.
         residuals: of their records.
         by_cell: Shape (N, G): how far a click in a cell moves coefficients, if finer rungs have
@@ -645,7 +639,7 @@ def _coefficient_influence(
     if fit.log.finer:
         cell = columns.cells.finest[part.lists]
         psi = residuals.over_slots(cell, by_cell)
-        passed = np.append(state.log.positions.passed(), 0.0)[cell]
+        passed = np.append(columns.state.log.positions.passed(), 0.0)[cell]
         residuals = residuals.scaled(passed[lists.list])
     else:
         shown = np.where(part.batch.lists == EMPTY, part.batch.pair_count, part.batch.lists)
