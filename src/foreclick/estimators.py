@@ -43,16 +43,16 @@ class Weighted:
     ) -> None:
         if isinstance(model, str) and model in LADDERS:
             raise ModelError(
-                f"Weighted({model!r}): a ladder takes click rates from the log and weighs nothing, "
-                f"so it has no clip. Say {model!r}, or clip 'list', 'ip', 'item' or 'pbm'."
+                f"Weighted({model!r}): a ladder has no weights, so there is nothing to clip. Use "
+                f"{model!r}, or clip 'list', 'ip', 'item' or 'pbm'."
             )
         object.__setattr__(self, "model", click_model(model, examination))
         object.__setattr__(self, "clip", None if clip is None else clips(clip))
         bound = min(self.clip or (math.inf,))
         if math.isfinite(bound) and not self.model.sees_items:
             raise ModelError(
-                f"clip={bound:g}: {self.name!r} does not see which items are shown, so no list "
-                "weighs more than another of its length: there is no M. Leave it out."
+                f"clip={bound:g}: {self.name!r} ignores which items are shown, so all lists of a "
+                "length have the same weight: there is no M. Leave it out."
             )
 
     @property

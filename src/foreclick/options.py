@@ -143,11 +143,11 @@ OPTIONS: dict[str, Option] = {
     ),
     "min_shown": Option(
         rules.from_zero("how often an item must have been shown"),
-        "show only what was shown so often before, at that position",
+        "show an item only where it was shown so often before",
         0,
     ),
     "deterministic": Option(flag, "one list per context"),
-    "pinned": Option(_FILE, "a table of context, item and position: what must stand where"),
+    "pinned": Option(_FILE, "a table of context, item and position: what must be shown where"),
     "banned": Option(_FILE, "a table of item, or of context and item: what must not be shown"),
     "contexts": Option(_FILE, "also write a table of contexts: what each earns, and why"),
     "share": Option(rules.share("0.1", optional=True), "share of all traffic; by default a tenth"),
@@ -169,26 +169,28 @@ OPTIONS: dict[str, Option] = {
     ),
     "where": Option(Text("SQL"), "which rows of LOG count, such as country='NL'"),
     "propensity": Option(columns, "probability of the list shown, or of each slot"),
-    "count": Option(column, "of a counted log: how many equal records a row is"),
+    "count": Option(column, "of a counted log: how many equal records a row stands for"),
     "invalid": Option(choice("error", "drop"), "what to do with invalid rows", "error"),
     "sample": Option(
-        rules.SampleSize(), "lists to draw of a log with more: a number, auto, or all", "auto"
+        rules.SampleSize(), "lists to draw from a larger log: a number, auto, or all", "auto"
     ),
     "long": Option(
         rules.ColumnPair(),
         "one row per impression: the columns of its list and position; --items: of the item",
     ),
-    "memory_limit": Option(Text("SIZE", rules.size), "of the engine, such as 2GB; beyond it, disk"),
+    "memory_limit": Option(
+        Text("SIZE", rules.size), "the engine's memory, such as 2GB, before disk"
+    ),
     "threads": Option(
         whole(1, "the number of threads", optional=True, most=AT_ONCE),
-        "of the engine; by default all cores",
+        "the engine's threads; by default all cores",
     ),
     "tracker": Option(
         choice(
             *("ubi", "ga4", "snowplow", "algolia"),
             *("yandex", "relevance_prediction", "pyclick", "trivago", "open_bandit"),
         ),
-        "LOG are its events; of ubi and algolia the searches, then the events; or a public log",
+        "LOG has its events (ubi and algolia: searches, then events), or is a public log",
     ),
     "depth": Option(whole(1, "the number of positions", optional=True)),
     "half_life": Option(rules.above("a number of days or steps", "30", optional=True)),
@@ -200,7 +202,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "candidate_columns": Option(
         Text("ROLE=COLUMN", rules.pair("NAME=VALUE, such as items=docs"), repeats=True),
-        "another name of its context, items, item, position or probability; repeatable",
+        "the column of its context, items, item, position or probability; repeatable",
         flags="--column",
     ),
     # Simulated logs.

@@ -159,8 +159,8 @@ def check_question(tally: Tally, question: Question) -> None:
         logging = question.logging_of(number)
         if isinstance(estimator, Ladder) and logging is not None:
             raise ModelError(
-                f"{estimator.name!r} takes click rates from the log and weighs nothing, so it has "
-                "no use for logging=. Leave it out, or ask for other estimators."
+                f"{estimator.name!r} has no weights, so it has no use for logging=. Leave it out, "
+                "or ask for other estimators."
             )
         if logging == "propensity" and not propensities_answer(shape, estimator):
             raise ModelError(
@@ -176,8 +176,8 @@ def check_question(tally: Tally, question: Question) -> None:
             subject = f"{metric.name} by {estimator.name!r}"
             if question.logging_of(number) is not None:
                 raise ModelError(
-                    f"{subject} takes click rates from records without a click so far, which no "
-                    "logging policy knows the share of. Use logging='frequency', or the estimators "
+                    f"{subject} takes click rates from records without a click above, and no "
+                    "logging policy knows their share. Use logging='frequency', or the estimators "
                     "'list' and 'prefix'."
                 )
             check_clips(estimator, metric)

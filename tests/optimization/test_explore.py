@@ -157,7 +157,7 @@ def test_the_policy_is_production_with_a_little_of_the_candidate(site, log, monk
 
 
 def half_of_an_ab_test(plan):
-    (size,) = re.findall(r"needs ([\d,]+) records in each half", str(plan.notes))
+    (size,) = re.findall(r"needs ([\d,]+) records in each arm", str(plan.notes))
     return int(size.replace(",", ""))
 
 

@@ -254,5 +254,5 @@ def test_what_the_logging_policy_never_shows_is_not_chosen():
 
 @pytest.mark.parametrize("name", ["ladder", "ladder-ip"])
 def test_a_ladder_has_no_clip(name: str):
-    with pytest.raises(fc.errors.ModelError, match="weighs nothing"):
+    with pytest.raises(fc.errors.ModelError, match="no weights"):
         fc.Weighted(name, clip=2)

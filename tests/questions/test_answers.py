@@ -200,8 +200,8 @@ def test_no_segment_speaks_for_all_of_them():
     found = fc.evaluate(log, SWAPPED, metrics="clicks@1", estimators="ip", by="seg")
     assert found["verdict"] == ["better", "worse"]
     assert found.notes[0] == (
-        "clicks@1 by ip: better in a; worse in b. The verdicts allow for 2 segments at once; the "
-        "intervals are each on its own."
+        "clicks@1 by ip: better in a; worse in b. The verdicts allow for 2 segments at once; "
+        "each interval holds on its own."
     )
 
 

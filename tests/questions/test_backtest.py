@@ -128,12 +128,12 @@ class TestWhatItSays:
             "clicks@1, levels of single contexts: ip predicted best, RMSE "
         )
         assert "100% below 'nothing changes'" in result.notes[0]
-        assert "larger than its own noise over 10 periods" in result.notes[0]
+        assert "larger than its noise over 10 periods" in result.notes[0]
 
     def test_a_win_by_chance_over_nothing_changes(self):
         result = backtest(read(range(1, 9), per_day=40, seed=2))
         assert "below 'nothing changes'" in result.notes[0]
-        assert "within its own noise" in result.notes[0]
+        assert "within its noise" in result.notes[0]
 
     def test_no_win_over_nothing_changes(self):
         note = backtest(read(range(1, 9), per_day=40)).notes[0]
@@ -144,7 +144,7 @@ class TestWhatItSays:
     def test_nobody_who_sees_a_change(self):
         note = backtest(read([1, 2]), estimators="rctr").notes[0]
         assert note.startswith("clicks@2, levels of single contexts:")
-        assert note.endswith("no estimator was asked for that sees what changes.")
+        assert note.endswith("all estimators ignore which items are shown.")
 
 
 class TestChanges:

@@ -358,7 +358,7 @@ def test_contexts_of_two_kinds_are_told_and_make_errors_wider(dated: bool):
     alike, differing = (
         fc.examination(sorted_log(97_006, kinds=kinds, dated=dated)) for kinds in (False, True)
     )
-    assert said(differing, "Contexts are not looked at alike")
+    assert said(differing, "Examination differs between contexts")
     assert not said(alike, "not looked at alike")
     assert differing["se"][4] > 1.3 * alike["se"][4]
 
@@ -367,5 +367,7 @@ def test_trust_in_the_top_is_told_from_a_curve():
     plain, trusting = (
         fc.examination(sorted_log(97_007, records=5000, trust=trust)) for trust in (False, True)
     )
-    assert said(trusting, "Items are not looked at alike: at position 5 attractive items get more")
+    assert said(
+        trusting, "Examination depends on the item: at position 5, attractive items get more"
+    )
     assert not said(plain, "not looked at alike")

@@ -121,22 +121,22 @@ def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
         (replace(seen(-0.01, 0.05), periods=14, lasting=0.1), "Next: log about 23 more periods"),
         (
             replace(seen(-0.01, 0.03), periods=14, lasting=0.26),
-            "part of that is how far the model may be off, which more periods do not tell. Next: ",
+            "part of that is model error, which more periods do not reduce. Next: ",
         ),
         (
             replace(seen(-0.01, 0.05), periods=14, lasting=0.6, covered=0.7),
-            "was never shown, and more periods of production do not tell what it earns. Next: show",
+            "was never shown, and more periods of production do not show what it earns. Next: show",
         ),
         (
             replace(seen(0.01, 0.03, repeated=0.2), periods=15),
             "Next: log 5 more periods at least.",
         ),
         (replace(seen(0.01, 0.03, repeated=0.2), periods=16), "Next: show the candidate"),
-        (replace(seen(-0.01, 0.03), sees_items=False), "no ranking matters"),
+        (replace(seen(-0.01, 0.03), sees_items=False), "ignores the ranking"),
         (seen(-0.03, -0.01, margin=0.2, covered=0.4), "fc.explore says to how many"),
         (
             replace(seen(-0.03, -0.01, margin=0.2, covered=0.4), varies=0.5),
-            "in about 40,000 lists, which tells a change of 2.0%",
+            "in about 40,000 lists, which detects a change of 2.0%",
         ),
     ],
 )
@@ -183,11 +183,11 @@ def test_days_are_no_step_where_production_cannot_show_the_items(days):
     ]
     compared = fc.compare(tally, policies)
     assert "cannot tell" in compared["verdict"][:2]
-    said += [note for note in compared.notes if note.startswith("Cannot tell of ")]
+    said += [note for note in compared.notes if note.startswith("Cannot tell for ")]
     assert len(said) == 3
     for because in said:
         assert "Next: show the candidate" in because
-        assert "more periods of production do not tell" in because
+        assert "more periods of production do not show" in because
 
 
 def test_a_guardrail_without_an_interval_says_why_there_is_none():

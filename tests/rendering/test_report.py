@@ -168,7 +168,7 @@ def test_nothing_seen_has_no_number():
     rows = [row | {"items": lists[row["context"]]} for row in ROWS]
     strange = {"context": NAMES, "items": [lists[x] for x in ("q1", "q2", "q0")]}
     page = made(log_of(rows), strange, backtest=False).page()
-    assert "next to nothing of what the candidate would show" in page
+    assert "almost nothing of what the candidate would show" in page
     assert "saw next to nothing" in page
 
 

@@ -231,7 +231,7 @@ class TestProcess:
             return f"{code}: {capsys.readouterr().err}"
 
         assert fail("gate", ZeroDivisionError("oh")) == (
-            "70: foreclick: something failed that should not: ZeroDivisionError: oh\n"
+            "70: foreclick: unexpected error: ZeroDivisionError: oh\n"
             "Please report it, with what --debug prints.\n"
         )
         assert "2: foreclick: there is not enough memory: 8 EiB" in fail(

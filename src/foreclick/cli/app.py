@@ -57,9 +57,9 @@ _PANELS = {
     "Reading": (READING, ""),
     "Log": (
         LOG,
-        "Which column plays which part. A tally knows its own; `tally` reads what is unusual.",
+        "Which column plays which role. A tally knows its own; `tally` has more of these.",
     ),
-    "Candidate": (CANDIDATE, "Its columns are called as in the log, or as the words here."),
+    "Candidate": (CANDIDATE, "Its columns have the names of the log's, or those listed here."),
     "Output": (OUTPUT, ""),
 }
 """Options that many commands share: --help shows the first ones, --help-all all."""
@@ -291,7 +291,7 @@ def _execute(name: str, files: list[str], options: Options) -> int:
         if isinstance(error, MemoryError):
             text = "there is not enough memory" + (f": {error}" if str(error) else ".")
         elif not expected:
-            text = f"something failed that should not: {type(error).__name__}: {error}\n"
+            text = f"unexpected error: {type(error).__name__}: {error}\n"
             text += "Please report it, with what --debug prints."
         else:
             text, _, statement = str(error).partition(STATEMENT)

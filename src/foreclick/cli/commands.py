@@ -245,7 +245,7 @@ def _guessed(files: list[str], options: Options) -> None:
 def _needed_output(options: Options) -> str:
     """The file of a command that has no other place for its result."""
     if options.output is None:
-        raise SourceError("there is no place for the result: give one with -o, --output.")
+        raise SourceError("there is no file for the result: name one with -o, --output.")
     return str(options.output)
 
 

@@ -102,7 +102,7 @@ def reproduce(files: list[str], options: Options) -> Result:
         made["world"] = PRESETS[options.world]
     if files and made:
         raise SourceError(
-            f"{files[0]!r} is a log, and --{next(iter(made))} is of a simulated one: give one."
+            f"{files[0]!r} is a log, and --{next(iter(made))} is for a simulated one: give one."
         )
     return experiments(*files, out=options.figures, **made)
 

@@ -236,7 +236,7 @@ def explore(
     if not traffic.differs.any():
         title = "The candidate shows what production shows: there is nothing to explore."
     elif not goal:
-        title = "Production earns nothing, so there is no share of it to tell."
+        title = "Production earns nothing, so no share of it can be detected."
     else:
         later = f", and not yet of {min_effect:.2%}" if effect > min_effect * _MORE else ""
         size = "no number of lists is enough"
@@ -244,8 +244,8 @@ def explore(
             size = f"about {about(total * records, 3)} of {about(records, 3)} lists"
         title = (
             f"Show the candidate to {total:.1%} of the traffic"
-            f"{'' if duration is None else f' for {_days(duration)}'}: {size}. That tells a change "
-            f"of {effect:.2%} in {metric.name} from none, {power:.0%} of the time at "
+            f"{'' if duration is None else f' for {_days(duration)}'}: {size}. That detects a "
+            f"change of {effect:.2%} in {metric.name} with {power:.0%} power at "
             f"{confidence:.0%} confidence{later}."
         )
     title = f"{title} {compared}".rstrip()
@@ -335,7 +335,7 @@ def _notes(
         )
     if math.isfinite(test):
         days = "" if per_day is None else f" ({_days(2 * test / per_day)} with all the traffic)"
-        size = f"{math.ceil(test):,} records in each half{days}"
+        size = f"{math.ceil(test):,} records in each arm{days}"
         yield f"An A/B test that detects as much needs {size}."
 
 

@@ -419,8 +419,8 @@ def summary(
         notes += judged.notes
     elif not held_out:
         notes.append(
-            "No records were held out to judge the policy (judge=None), so `value` is the estimate "
-            "that chose it, which is too high."
+            "No records were held out to evaluate the policy (judge=None), so `value` is the "
+            "estimate that chose it, which is too high."
         )
     elif changed:
         notes.append(

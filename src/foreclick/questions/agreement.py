@@ -150,7 +150,7 @@ def agreement(others: Mapping[str, Sequence[Beside]], by: Sequence[str]) -> list
     if too_little:
         sentences.append(_not_compared(too_little))
     if steady:
-        sentences.append(f"Not compared, because no ranking matters to it: {', '.join(steady)}.")
+        sentences.append(f"Not compared, because it ignores the ranking: {', '.join(steady)}.")
     return sentences
 
 

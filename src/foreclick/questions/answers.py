@@ -237,8 +237,8 @@ def policy_notes(policy: Policy, depth: int, metrics: Iterable[AnyMetric]) -> li
     notes = []
     if isinstance(policy, Lists) and policy.optimized:
         notes.append(
-            "`optimize` chose this policy. On the log that it was chosen by, its value is too "
-            "high: luck in the log chose it too. What `optimize` printed is its honest value there."
+            "`optimize` chose this policy. On the log that it was chosen by, this value is too "
+            "high; the value that `optimize` printed is not."
         )
     deep = [str(m) for m in metrics if any(p.depth > depth for p in m.parts)]
     if deep:
@@ -319,7 +319,7 @@ def verdict_notes(
             )
         notes.append(
             f"{metric} by {answering}: {'; '.join(words)}. The verdicts allow for "
-            f"{number_of(len(pairs), 'segment')} at once; the intervals are each on its own."
+            f"{number_of(len(pairs), 'segment')} at once; each interval holds on its own."
         )
     own = [
         " ".join(str(row[b]) for b in by)
@@ -328,9 +328,9 @@ def verdict_notes(
     ]
     if own:
         notes.append(
-            f"Clicks in {few(list(dict.fromkeys(own)))} differ from the click rates that all parts "
-            "share, and the intervals there allow for it. Next: evaluate such a part alone, "
-            "read_log(…, where=…)."
+            f"Clicks in {few(list(dict.fromkeys(own)))} differ from the click rates that all "
+            "segments share, and the intervals there allow for it. Next: evaluate such a segment "
+            "alone, read_log(…, where=…)."
         )
     return notes
 

@@ -381,8 +381,7 @@ def _changes_note(metric: Metric, rows: list[dict[str, Any]]) -> str:
     subject = f"{metric.name}, changes of all contexts together:"
     if best is None or (best["skill"] or 0.0) <= 0:
         return (
-            f"{subject} the means of periods changed in no way that an estimator predicted better "
-            "than 'nothing changes'."
+            f"{subject} no estimator predicted the means of periods better than 'nothing changes'."
         )
     low, high = best["slope_low"], best["slope_high"]
     span = "" if low is None else f" ({low:.2f} to {high:.2f})"
@@ -403,7 +402,7 @@ def _levels_note(
     subject = f"{metric.name}, levels of single contexts:"
     seeing = [e for e in errors if e.target.metric == metric and e.target.model.sees_items]
     if not seeing:
-        return f"{subject} no estimator was asked for that sees what changes."
+        return f"{subject} all estimators ignore which items are shown."
 
     def rmse(e: FoldErrors) -> float:
         return math.sqrt(e.squared.sum() / folds.weight.sum())
@@ -430,7 +429,7 @@ def _levels_note(
     judged = folds.pairs > 0
     count, weight = int(judged.sum()), folds.weight[judged]
     if count < 3:
-        return f"{won}; with so few periods nobody can say whether that is noise."
+        return f"{won}; with so few periods, that may be noise."
     difference = (best.squared - second.squared)[judged]
     mean = difference.sum() / weight.sum()
     spread = float(np.sum((difference - mean * weight) ** 2))
@@ -439,7 +438,7 @@ def _levels_note(
         float(2 * inference.t_tail(abs(mean) / error, count - 1)) if error else float(mean == 0)
     )
     noise = "larger than" if chance < _NOISE else "within"
-    return f"{won}; the win is {noise} its own noise over {count} periods (p = {chance:.2g})."
+    return f"{won}; the difference is {noise} its noise over {count} periods (p = {chance:.2g})."
 
 
 def _skipped(folds: Folds, count: int, undated: float, *, forward: bool) -> list[str]:

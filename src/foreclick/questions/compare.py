@@ -184,8 +184,8 @@ def compare(
         z = max(answers[name].leakage_z for name in trained)
         notes.append(
             f"{few(trained)} {'seems' if len(trained) == 1 else 'seem'} to have been trained on "
-            f"these clicks, for luck in them is followed (z = {z:.0f}). Next: evaluate it by "
-            "trained_until=…, the last period of its training."
+            f"these clicks, because chance in them is followed (z = {z:.0f}). Next: evaluate with "
+            "trained_until=…, the last period of the training."
         )
     if unseen := [name for name, one in answers.items() if one.value is None]:
         notes.append(f"Nothing of {', '.join(unseen)} was ever shown: the log cannot tell.")
@@ -254,7 +254,7 @@ def _next_step(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     best = max(unknown, key=lambda row: float(row["value"]), default=None)
     if best is None:
         return []
-    return [f"Cannot tell of {best['candidate']}: {best['because']}"]
+    return [f"Cannot tell for {best['candidate']}: {best['because']}"]
 
 
 def _pairs(

@@ -218,7 +218,7 @@ class Inquiry:
             notes += verdict_notes(rows, evidence, verdicts, by, answering)
             if self.level.anytime:
                 notes.append(
-                    "The intervals hold at every look together, however often the log is looked at."
+                    "The intervals hold at all looks together, however often the log is evaluated."
                 )
         if isinstance(self.level.past, Backtest):
             notes += _newness_note(rows, evidence, answering)
@@ -318,7 +318,7 @@ def inquire(
     before = isinstance(trained_until, str) and trained_until == BEFORE
     if trained_until is not None and not before:
         earlier, tally = tally.split(trained_until)
-        notes.append(f"The answer rests on what came after {trained_until}.")
+        notes.append(f"The answer rests on the records after {trained_until}.")
     segments = (by,) if isinstance(by, str) else tuple(by or ())
     clusters, doubts = clusters_of(tally, None if confidence is None else level.clusters)
     if PERIOD in segments and "period" in clusters:  # of one period, others say how much it varies
@@ -466,8 +466,8 @@ def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[st
     pairs = zip(estimates.fits, rewards, strict=True)
     fits = [fit for fit, reward in pairs if reward in asked]
     notes = [
-        f"{fit.reward} is also earned without clicks, so the ladder takes it for clicks: what a "
-        "click is worth cannot be learnt by item."
+        f"{fit.reward} is also earned without clicks, so the ladder treats it as clicks and "
+        "learns no value of a click."
         for fit in fits
         if CLICKS in tally.shape.rewards and not fit.click_values
         if fit.reward != CLICKS and first_of(fit.reward) is None
@@ -476,9 +476,9 @@ def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[st
         if unreachable := max(fit.unreachable, default=0.0):
             notes.append(
                 f"Production seems unable to show about {unreachable:.0%} of what the candidate "
-                "shows: another retrieval, or new stock. These items are taken to be as good as "
-                "others that the candidate places so high, within a factor of two or three. If "
-                "production could have shown them, say "
+                "shows (another retrieval, or new stock). These items are assumed to be as good "
+                "as others that the candidate places as high, within a factor of two or three. If "
+                "production could have shown them, use "
                 "estimators=Ladder(same_retrieval=True)."
             )
         notes += fit.drift.of_items()

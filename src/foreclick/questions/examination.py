@@ -193,7 +193,7 @@ def _curve_notes(curve: Examined) -> list[str]:
     steep = np.where((np.abs(slope) > reach) & (se > 0), np.abs(slope), 0.0)
     if curve.context_spread:
         notes.append(
-            f"Contexts are not looked at alike: examination differs between them by about "
+            f"Examination differs between contexts by about "
             f"{math.expm1(curve.context_spread):.0%}, so one curve is a mean of several. "
             "examination(…, by=…) has one for each segment."
         )
@@ -201,9 +201,8 @@ def _curve_notes(curve: Examined) -> list[str]:
         worst = np.argmax(steep)
         word = "more" if slope[worst] > 0 else "less"
         notes.append(
-            f"Items are not looked at alike: at position {free[worst] + 1} attractive items get "
-            f"{word} clicks, compared with others, than one curve allows. Users may trust what "
-            "stands at the top whatever it is; then attraction times examination is not how they "
-            "click."
+            f"Examination depends on the item: at position {free[worst] + 1}, attractive items get "
+            f"{word} clicks, compared with others, than one curve allows. Users may trust the top "
+            "whatever stands there; then clicks are not attraction times examination."
         )
     return notes

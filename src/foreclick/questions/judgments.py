@@ -213,9 +213,7 @@ def judgments(
         f"{contexts:,} of {every:,} contexts."
     )
     if graded.num_rows < table.num_rows:
-        share += (
-            " The others may be more than 1 grade off, and are left out of what `write` writes."
-        )
+        share += " The others may be more than 1 grade off; `write` leaves them out."
     notes = [share, *notes]
     if tally.decayed:
         notes.append(

@@ -128,8 +128,7 @@ def support_question(
     notes: list[str] = []
     if any(isinstance(e, Ladder) for e in estimators):
         raise ModelError(
-            "a ladder answers for everything, from what is most like it, so there is no more to "
-            "its support than to that of its rungs. Ask for 'prefix', 'ip' and 'item'."
+            "a ladder has the support of its rungs. Ask for 'prefix', 'ip' and 'item'."
         )
     if isinstance(policy, Marginals):
         lists = [e for e in estimators if e.model.over_lists]
@@ -202,7 +201,7 @@ def _notes(rows: list[dict[str, Value]], periods: int) -> list[str]:
         lowest[name] = min(float(row["covered"] or 0), lowest.get(name, 1.0))
     best = max(reversed(lowest), key=lambda name: lowest[name])
     if lowest[best] == 0:
-        nothing = "Out of sight: the log never showed any of what the candidate would show. "
+        nothing = "The log never showed any of what the candidate would show. "
         return [nothing + "Check that contexts and items are spelt as in the log."]
     name = next((name for name, covered in lowest.items() if covered >= _MOST), best)
     notes = []
@@ -211,7 +210,7 @@ def _notes(rows: list[dict[str, Value]], periods: int) -> list[str]:
     if often < _MOST:
         notes.append(
             f"{1 - often:.0%} of what {name!r} saw was seen in fewer than {ENOUGH_PERIODS} "
-            "periods: its clicks may be those days' doing. " + (next_periods(periods) or NEXT_TRIAL)
+            "periods: its clicks may be due to those days. " + (next_periods(periods) or NEXT_TRIAL)
         )
     dark = max(seen, key=lambda row: float(row["out_share"] or 0))
     if dark["out_of_sight"]:

@@ -485,7 +485,7 @@ def guarded(verdict: Verdict, guards: Sequence[Verdict]) -> Verdict:
     if broken:
         return Verdict(WORSE, f"a guardrail breaks: {broken[0].because}")
     if verdict.word == BETTER and unknown:
-        because = f"{verdict.because} That would be {BETTER!r}, but a guardrail is open: "
+        because = f"{verdict.because} That would be {BETTER!r}, but a guardrail is undecided: "
         return Verdict(UNKNOWN, because + unknown[0].because)
     if verdict.word == BETTER and guards:
         held = " ".join(g.because for g in guards)
@@ -508,7 +508,7 @@ def _unfit(e: Evidence) -> str:
     if not e.converged:
         return (
             "the fit of click rates did not converge on this log, so they cannot be relied on. "
-            "Next: ask by an estimator that fits nothing, estimators='ip'."
+            "Next: use an estimator without a fit, estimators='ip'."
         )
     if e.records < FEW_RECORDS:
         return (
@@ -524,14 +524,14 @@ def _unfit(e: Evidence) -> str:
         step = next_periods(e.periods or 0.0) or _next_trial(e)
         return (
             f"only {format_value('share', e.repeated)} of what was seen of the candidate was seen "
-            f"in {ENOUGH_PERIODS} periods or more, so its clicks may be those days' doing. {step}"
+            f"in {ENOUGH_PERIODS} periods or more, so its clicks may be due to those days. {step}"
         )
     if e.leakage_z:
         said = " in spite of trained_until='before'" * e.trained_before
         return (
-            f"the candidate seems to have been trained on these clicks{said}, for it follows luck "
-            f"in them (z = {e.leakage_z:.0f}). Next: say until when, trained_until=…, or ask a log "
-            "of later days."
+            f"the candidate seems to have been trained on these clicks{said}, because it follows "
+            f"chance in them (z = {e.leakage_z:.0f}). Next: give the last day of its training, "
+            "trained_until=…, or evaluate it on later days."
         )
     return ""
 
@@ -557,10 +557,10 @@ def _why_open(e: Evidence, min_effect: float) -> str:
             f"clicked more often than anything in this log. {_next_trial(e, min_effect)}"
         )
     if not e.sees_items:
-        return f"to {e.estimator!r} no ranking matters. Next: ask 'ladder' or 'ip'."
+        return f"{e.estimator!r} ignores the ranking. Next: use 'ladder' or 'ip'."
     if e.own_clicks_z > ALARM:
         return (
-            f"{changes}; its own clicks differ from the click rates that all parts share "
+            f"{changes}; its own clicks differ from the click rates that all segments share "
             f"(z = {e.own_clicks_z:.0f}), which the interval allows for. Next: evaluate these "
             "records alone, read_log(…, where=…)."
         )
@@ -577,8 +577,8 @@ def _why_open(e: Evidence, min_effect: float) -> str:
             more = f"about {most:,.0f} more {what}"
         worth = f"whether that is {format_value('share', min_effect)} of production"
         return (
-            f"{changes}, which leaves {worth if min_effect else 'it'} open. Next: log {more}; they "
-            "decide if the change is what it seems."
+            f"{changes}, which leaves {worth if min_effect else 'its sign'} open. Next: log "
+            f"{more}; they decide if the estimate is right."
         )
     furthest = max(abs(low), abs(high + e.beyond))
     share = furthest / production * _SOME_MORE if production else 1.0
@@ -591,9 +591,9 @@ def _why_open(e: Evidence, min_effect: float) -> str:
     if e.lasting <= _DECIDES and left**2 >= e.lasting * width**2:
         why = f"more than {_MOST_MORE} times as many {what} would be needed to decide it"
     elif e.covered < MIN_COVERED:
-        why = f"{missing}, and more {what} of production do not tell what it earns"
+        why = f"{missing}, and more {what} of production do not show what it earns"
     else:
-        why = f"part of that is how far the model may be off, which more {what} do not tell"
+        why = f"part of that is model error, which more {what} do not reduce"
     return f"{changes}; {why}. {_next_trial(e, min_effect)}"
 
 
@@ -620,7 +620,7 @@ def _next_trial(e: Evidence, min_effect: float = 0.0) -> str:
     if e.varies is None or math.isinf(size):
         return NEXT_TRIAL
     return (
-        f"Next: show the candidate in about {about(size)} lists, which tells a change of "
+        f"Next: show the candidate in about {about(size)} lists, which detects a change of "
         f"{format_value('share', effect)}; fc.explore plans it."
     )
 

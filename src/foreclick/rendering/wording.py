@@ -100,7 +100,7 @@ def verdict(report: Report) -> tuple[str, str]:
     word = str(row.get("verdict") or "")
     if is_blind(row):
         return word, (
-            "The log cannot tell: next to nothing of what the candidate would show was ever shown."
+            "The log cannot tell: almost nothing of what the candidate would show was ever shown."
         )
     change, between = change_of(row)
     ends = between.replace(" to ", " and ")

@@ -493,9 +493,8 @@ def refuse_drawn(tally: Tally, verb: str) -> None:
     if tally.shape.drawn:
         drawn, records = tally.sizes
         raise TallyError(
-            f"{verb} needs every context of the log, and of this one {drawn:,.0f} of "
-            f"{records:,.0f} lists were drawn, of some contexts. Read it whole: "
-            "read_log(…, sample=None)."
+            f"{verb} needs every context of the log, and this one was drawn: {drawn:,.0f} of "
+            f"{records:,.0f} lists. Read all of it: read_log(…, sample=None)."
         )
 
 
