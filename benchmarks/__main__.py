@@ -16,7 +16,6 @@ MODULES = {
     "ladder": "ladder",
     "coverage": "coverage",
     "verdicts": "verdicts pairs",
-    "anytime": "anytime",
     "examination": "examination",
     "judgments": "judgments",
     "ratios": "ratios",

@@ -44,22 +44,6 @@ def drifting(name: str, seed: int) -> Simulation:
     return Simulation(world, ranker, RECORDS)
 
 
-def swapping(name: str, positions: int, seed: int) -> tuple[Simulation, dict[str, fc.Lists]]:
-    """Two candidates that differ by an adjacent swap in a fifth of the contexts; both are shown."""
-    rng = np.random.default_rng([seed, list(HOLDS).index(name), positions])
-    contexts, items = 5 * CONTEXTS, positions + SHOWN - POSITIONS
-    world = make_world(name, rng, contexts, items, MOST, positions)
-    lists = rng.permuted(np.tile(np.arange(items), (contexts, LISTS, 1)), axis=2)[..., :positions]
-    plain, swapped = lists[:, 0].copy(), lists[:, 0].copy()
-    for ranking in swapped:
-        place = rng.integers(positions - 1)
-        ranking[[place, place + 1]] = ranking[[place + 1, place]]
-    lists[:, 1] = swapped
-    swapped[contexts // 5 :] = plain[contexts // 5 :]
-    simulation = Simulation(world, _shown(lists), 5 * RECORDS)
-    return simulation, {"swapped": mixture(swapped, swapped), "plain": mixture(plain, plain)}
-
-
 def twins(simulation: Simulation) -> fc.Lists:
     """A steady ranker's lists exchanged for their twins: worth the same, and ranked otherwise."""
     shown = simulation.production.on(1)
