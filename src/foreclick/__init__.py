@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from foreclick.questions.support import support
     from foreclick.tallies.base import Tally, read_tally, tally
 
-__version__ = "1.0.0rc1"
+__version__ = "1.0.0rc2"
 
 __all__ = [
     "ClickModel",
