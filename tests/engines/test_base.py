@@ -97,14 +97,14 @@ def test_a_step_is_computed_once_and_dropped_with_its_last_user(engine, home):
     before = kept(engine)
     source = opened(engine, ONE_ROW)
     dice = home.keep("dice", source.with_column("chance", "random()", pa.float64()))
-    if home.keeps:
+    if home.home is None:
         [name] = kept(engine, "foreclick_dice_")
     first, second = dice.to_pyarrow(), dice.to_pyarrow()
     assert first.equals(second)
     over = dice.select("chance")
     del dice
     gc.collect()
-    if home.keeps:
+    if home.home is None:
         assert kept(engine, "foreclick_dice_") == [name]
     assert over.to_pyarrow()["chance"].equals(first["chance"])
     del over
@@ -137,7 +137,7 @@ def test_a_failure_names_its_step_and_shows_its_sql(engine, home):
         home.keep("shaky", broken)
     told, _, statement = str(stepped.value).partition("The statement was:")
     assert "seven" in told
-    if home.keeps:
+    if home.home is None:
         assert f"{home.name} failed in step 'shaky'" in told
     assert "SELECT" in statement
     assert "word" in statement

@@ -164,7 +164,7 @@ class Table:
 
     def computed(self, step: str) -> Table:
         """The rows computed once, if they may be kept where they live; as they are elsewhere."""
-        return self.engine.keep(step, self) if self.engine.keeps else self
+        return self.engine.keep(step, self) if self.engine.home is None else self
 
     def to_pyarrow(self) -> pa.Table:
         """All rows."""
@@ -187,9 +187,9 @@ class Engine:
         maps: whether it has workers that a Python function can be sent to (`mapped`).
         hashes: whether tests have shown that its hash is right; otherwise it is asked.
         tables: whether a text that is given as a source is one of its tables, or a SELECT.
-        keeps: whether tables may be kept in it. Otherwise what is computed there is fetched at once
-            and kept at home.
         connection: of its driver.
+        home: where tables are kept, if none may be kept in the engine itself: what is computed
+            there is fetched at once.
     """
 
     name: str = ""
@@ -197,10 +197,9 @@ class Engine:
     maps: ClassVar[bool] = False
     hashes: ClassVar[bool] = False
     tables: ClassVar[bool] = False
-    keeps: ClassVar[bool] = False
 
-    def __init__(self, connection: Any) -> None:  # noqa: ANN401
-        self.connection = connection
+    def __init__(self, connection: Any, home: Engine | None = None) -> None:  # noqa: ANN401
+        self.connection, self.home = connection, home
 
     def arrow(self, sql: str, schema: pa.Schema | None) -> pa.RecordBatchReader:
         """The rows of a SELECT; of these types, where the driver does not tell them."""
@@ -227,11 +226,7 @@ class Engine:
     @property
     def scratch_engine(self) -> Engine:
         """Where `keep` and `show` put tables: here, or at home."""
-        if self.keeps:
-            return self
-        from foreclick.engines.duckdb import default_engine  # noqa: PLC0415 - built on this module
-
-        return default_engine()
+        return self if self.home is None else self.home
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Engine) and self.connection is other.connection

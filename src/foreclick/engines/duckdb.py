@@ -44,7 +44,6 @@ class DuckDB(Engine):
     name = "duckdb"
     far = False
     hashes = True
-    keeps = True
 
     def __init__(self, connection: Any, *, limit: str | None = None) -> None:  # noqa: ANN401
         super().__init__(connection)

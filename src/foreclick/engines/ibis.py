@@ -55,8 +55,8 @@ def engine_of(backend: Any) -> Engine:
         case "pyspark":
             return Spark(backend._session)
         case "postgres":
-            return Postgres(backend.con)
-    return Backend(backend)
+            return Postgres(backend.con, default_engine())
+    return Backend(backend, default_engine())
 
 
 def open_table(expr: Any) -> Table:

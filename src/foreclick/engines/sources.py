@@ -89,9 +89,11 @@ def engine_of(connection: Any) -> Engine:  # noqa: ANN401
         return connection
     if isinstance(connection, duckdb.DuckDBPyConnection):
         return DuckDB(connection)
-    for package, kind in (("psycopg", Postgres), ("pyspark", Spark), ("pymysql", MariaDB)):
+    if _comes_from(connection, "pyspark"):
+        return Spark(connection)
+    for package, kind in (("psycopg", Postgres), ("pymysql", MariaDB)):
         if _comes_from(connection, package):
-            return kind(connection)
+            return kind(connection, default_engine())
     from foreclick.engines import ibis  # noqa: PLC0415 - an extra
 
     return ibis.engine_of(connection)

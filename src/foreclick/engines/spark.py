@@ -18,7 +18,6 @@ class Spark(Engine):
     name = "pyspark"
     maps = True
     hashes = True
-    keeps = True
 
     def arrow(self, sql: str, schema: pa.Schema | None = None) -> pa.RecordBatchReader:  # noqa: ARG002 - Arrow has its types
         """All rows at once: Spark has no Arrow cursor."""
