@@ -1,4 +1,4 @@
-"""Lines and branches that the tests reach, by room: `make branches`.
+"""Lines and branches that the tests reach, by room: `.ci/run branches`.
 
 Reads what pytest-cov recorded. `benchmarks.mutants` reads the same record.
 """

@@ -1,7 +1,7 @@
 """Changes the code on purpose, one small change at a time, and counts how many the tests notice.
 
-    make branches    # which tests reach which line, and how long each takes
-    make mutants     # ARGS="--rooms estimators --scale 3 --seed 7"
+    .ci/run branches   # which tests reach which line, and how long each takes
+    .ci/run mutants    # ARGS="--rooms estimators --scale 3 --seed 7"
 
 A mutant is one operator, constant, condition, name or call in a function, changed. Only the tests
 that reach the changed line are run, the fastest ones first, until one fails or their time is spent.
@@ -204,7 +204,7 @@ def _brief(node: ast.AST) -> str:
 
 
 class Tests:
-    """The tests that reach each line, as `make branches` recorded them."""
+    """The tests that reach each line, as `.ci/run branches` recorded them."""
 
     def __init__(self) -> None:
         self.covered = CoverageData(COVERED)

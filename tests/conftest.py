@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # CI sets this: there a missing engine is a failure, not a reason to skip.
 REQUIRE_ENGINES = os.environ.get("FORECLICK_REQUIRE_ENGINES") == "1"
 
-# `make shuffled` sets this: files in another order, and their tests.
+# `.ci/run shuffled` sets this: files in another order, and their tests.
 SHUFFLED = os.environ.get("FORECLICK_SHUFFLED")
 
 

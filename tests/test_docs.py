@@ -74,11 +74,14 @@ def test_the_readme_can_be_followed_without_hidden_help() -> None:
 
 def test_commands_within_sentences_exist() -> None:
     commands = set(docs_made.command_names(docs_made.helped()))
+    stages = (docs.ROOT / ".ci/run").read_text()
     for name, text in TEXTS.items():
         for command in re.findall(r"`foreclick ([a-z]+)\b", text):
             assert command in commands, f"{name}: foreclick {command}"
         for target in re.findall(r"`make ([a-z-]+)", text):
             docs.known(["make", target])
+        for stage in re.findall(r"`\.ci/run ([a-z]+)", text):
+            assert f"\n        {stage}) " in stages, f"{name}: {stage}"
 
 
 def links(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A report to look at: `make look` writes a page, and pictures of it where node and Chromium are.
+"""A report to look at: `.ci/run look` writes a page, and pictures where node and Chromium are.
 
 Of a simulated shop. The page is checked by axe-core, and is photographed at 1280 and at 390 pixels,
 in dark colours, and as PDF.

@@ -1,4 +1,4 @@
-"""Answers stay as they were kept: some of them here, all of them by `make goldens`."""
+"""Answers stay as they were kept: some of them here, all of them by `python -m tests.goldens`."""
 
 from __future__ import annotations
 

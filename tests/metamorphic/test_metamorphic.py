@@ -1,4 +1,4 @@
-"""A few of the comparisons that `make metamorphic` makes, and what it has found."""
+"""A few of the comparisons of `tests.fuzz --only changes`, and what it has found."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_a_verdict_does_not_contradict_its_interval():
     assert sum(count for count, _ in found) > 5
 
 
-# --- found by `make metamorphic` ------------------------------------------------------------------
+# --- found by longer runs -------------------------------------------------------------------------
 
 
 def test_first_clicks_are_learnt_from_a_sample(monkeypatch):

@@ -1,4 +1,4 @@
-"""The page of a report in a real browser, where there is one: `make look` brings what it needs."""
+"""The page of a report in a real browser, where there is one: `.ci/run look` installs the rest."""
 
 import pytest
 
