@@ -7,6 +7,7 @@ Engines read, validate and tally; statistics are computed at home from the tally
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import random
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ import ibis
 import pytest
 from hypothesis import settings
 
+from foreclick.engines.duckdb import default_engine
 from tests import servers
 from tests.engines import elsewhere
 from tests.tries import LONG
@@ -39,6 +41,11 @@ SHUFFLED = os.environ.get("FORECLICK_SHUFFLED")
 # How long an example takes depends on what else the machine does; it is no property of the code.
 settings.register_profile("foreclick", deadline=None)
 settings.load_profile("foreclick")
+
+
+def pytest_configure() -> None:
+    """Logs of tests are small: a second thread of DuckDB would only cost time."""
+    default_engine().connection.execute("SET threads = 1")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -70,6 +77,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = _group_of(item)
         if group and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of later collections of garbage: half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 def _group_of(item: pytest.Item) -> str | None:

@@ -42,10 +42,17 @@ def log_of(lists: list[list[int]], clicks: list[Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("written", [in_front, at_their_places, everywhere])
 @pytest.mark.parametrize("catalogue", [4, 500])
-def test_ids_of_clicked_items_are_no_flags(engine, written, catalogue):
+def test_ids_of_clicked_items_are_no_flags(written, catalogue):
     lists = some_lists(catalogue)
     ids = [written(*pair) for pair in zip(lists, clicked_of(lists), strict=True)]
     with pytest.raises(InvalidLogError, match=r"clicks seem to be the ids .* fc\.from_events\("):
+        fc.read_log(log_of(lists, ids))
+
+
+def test_so_they_are_not_on_any_engine(engine):
+    lists = some_lists()
+    ids = [at_their_places(*pair) for pair in zip(lists, clicked_of(lists), strict=True)]
+    with pytest.raises(InvalidLogError, match="clicks seem to be the ids"):
         fc.read_log(engine.load(pa.table(log_of(lists, ids))))
 
 

@@ -3,10 +3,13 @@
 In memory, read again for each pass, in several processes, and in the tasks of a cluster.
 """
 
+import pickle
+import threading
+
 import pytest
 
 import foreclick as fc
-from foreclick.batches import source
+from foreclick.batches import pool, source
 from foreclick.tallies import base
 from tests.questions.verbs import VERBS, answer, differences, table
 from tests.tries import LONG
@@ -14,16 +17,40 @@ from tests.tries import LONG
 SLOTS = 900
 """Of a batch, so that a small log has several."""
 
-FAR = ("evaluate", "first clicks", "compare", "backtest", "replay", "judgments", "optimize")
+FAR = ("evaluate", "optimize")
 """Verbs that are asked in other processes, which take long to start; `make test-long` asks all."""
 
 SOME = ("evaluate", "backtest", "optimize")
-"""Those that are asked in the tasks of a cluster, and with integer contexts."""
+"""Those that are asked with integer contexts."""
+
+TASKS = {True: ("optimize",), False: ("evaluate",)}
+"""Those that are asked in the tasks of a cluster, where contexts are text or not."""
+
+
+def travelled(value):
+    """As it arrives in another process."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - made here
+
+
+class Pickled:
+    """Stands for worker processes: work, parts and answers travel as they do to those."""
+
+    def __init__(self, work: bytes, workers: int) -> None:
+        self.work, self.own = work, threading.local()
+
+    def answer(self, part):
+        """What the work makes of a part, by the copy of this thread."""
+        if not hasattr(self.own, "work"):
+            self.own.work = pickle.loads(self.work)  # noqa: S301 - made here
+        return travelled(self.own.work(travelled(part)))
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
 
 
 @pytest.fixture
 def processes():
-    fc.settings(workers=3)
+    fc.settings(workers=2)
     yield
     fc.settings(workers=1)
 
@@ -37,7 +64,10 @@ def log(request):
 def right(log):
     """In memory, in this process."""
     source_table, roles, new = log
-    return {verb: answer(verb, fc.tally(fc.read_log(source_table, **roles)), new) for verb in VERBS}
+    return {
+        verb: answer(verb, fc.tally(fc.read_log(source_table, **roles)), new)
+        for verb in some_verbs(log)
+    }
 
 
 def wrong(log, right, verbs=VERBS):
@@ -57,9 +87,9 @@ def of_text(log):
     return isinstance(log[0]["context"][0].as_py(), str)
 
 
-def far_verbs(log):
-    """Those that are asked in other processes."""
-    return VERBS if LONG else FAR if of_text(log) else SOME
+def some_verbs(log):
+    """All, or some where contexts are integers."""
+    return VERBS if of_text(log) or LONG else SOME
 
 
 @pytest.fixture
@@ -70,16 +100,21 @@ def read_again(monkeypatch):
 
 
 def test_in_memory_by_several_processes(log, right, processes):
-    assert wrong(log, right) == {}
+    assert wrong(log, right, some_verbs(log)) == {}
 
 
 def test_read_again_for_each_pass(log, right, read_again):
-    assert wrong(log, right, VERBS if of_text(log) or LONG else SOME) == {}
+    assert wrong(log, right, some_verbs(log)) == {}
+
+
+def test_read_again_and_sent_to_others(log, right, read_again, processes, monkeypatch):
+    """`optimize` was judged by other contexts than those it had chosen for."""
+    monkeypatch.setattr(pool, "_Pool", Pickled)
+    assert wrong(log, right, some_verbs(log)) == {}
 
 
 def test_read_again_by_several_processes(log, right, read_again, processes: None):
-    """`optimize` was judged by other contexts than those it had chosen for."""
-    assert wrong(log, right, far_verbs(log)) == {}
+    assert wrong(log, right, VERBS if LONG else FAR if of_text(log) else ()) == {}
 
 
 @pytest.mark.spark
@@ -87,4 +122,4 @@ def test_in_tasks_of_a_cluster(log, right, spark_session, monkeypatch: pytest.Mo
     monkeypatch.setattr(base, "HOME_ROWS", 0)
     source_table, roles, new = log
     there = spark_session.createDataFrame(source_table), roles, new
-    assert wrong(there, right, VERBS if LONG else SOME) == {}
+    assert wrong(there, right, VERBS if LONG else TASKS[of_text(log)]) == {}
