@@ -1,6 +1,8 @@
 """A log far away is tallied there, and the rows of its tally are brought home, once."""
 
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -103,3 +105,26 @@ def test_duckdb_draws_no_bar_of_its_own_into_what_is_printed(capfd):
     home.connection.execute("SET progress_bar_time = 1")  # ms
     home.ask("SELECT sum(hash(a.range, b.range) % 7) AS n FROM range(2000) AS a, range(2000) AS b")
     assert capfd.readouterr() == ("", "")
+
+
+IN_A_NOTEBOOK = """
+import sys, types
+notebook = types.ModuleType("IPython")
+notebook.get_ipython = lambda: types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules |= {"IPython": notebook, "ipywidgets": None}
+import duckdb
+import foreclick as fc
+try:
+    duckdb.connect().execute("SET enable_progress_bar_print = false")
+except duckdb.Error as error:
+    print("ipywidgets" in str(error))
+print(fc.read_log({"context": ["q"], "items": [[1, 2]], "clicks": [[0, 1]]}))
+"""
+
+
+def test_a_notebook_needs_no_ipywidgets():
+    """DuckDB takes no setting of its progress bar there, and has none."""
+    command = [sys.executable, "-c", IN_A_NOTEBOOK]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "True"
+    assert "1 record of up to 2 items" in done.stdout

@@ -159,8 +159,10 @@ def laptop(memory_limit: str | None = None, threads: int | None = None) -> DuckD
     if threads is not None:
         settings["threads"] = threads
     connection = duckdb.connect(config=settings)
-    # Its own bar, after two seconds, would stand in what a command prints.
-    connection.execute("SET enable_progress_bar_print = false")
+    # Its own bar, after two seconds, would stand in what a command prints. In a notebook without
+    # ipywidgets it has none, and refuses to hear of it.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar_print = false")
     return DuckDB(connection, limit=memory_limit)
 
 
