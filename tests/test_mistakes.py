@@ -303,6 +303,9 @@ MISTAKES: dict[str, Mistake] = {
     "judgments with too few positions": ask(fc.judgments, examination=[1.0]),
     "a replay of one arm": do(fc.replay, ARMS),
     "a replay without its column": ask(fc.replay),
+    "columns with a usual word in their names": lambda _: fc.read_log(
+        {"search_query": ["q"], "product_ids": [[1]], "is_clicked": [[0]], "visitor_id": [1]}
+    ),
     "a replay of a table whose arm is called otherwise": lambda _: fc.replay(
         {**LOG, "arm": ["a"] * 40}
     ),

@@ -319,7 +319,7 @@ _TAKEN = {
 _LOOK = 1_000  # rows, for an example of what is wrong
 _NUMBERS = re.compile(r"[\[ ]*[\d.]+(,[\d.]+)*[\] ]*")
 CALLED = {
-    CONTEXT: ("query", "query_id", "qid", "search", "keyword", "page"),
+    CONTEXT: ("query", "query_id", "qid", "q", "search", "keyword", "term", "page"),
     "items": ("ranking", "list", "results", "documents", "docs", "products", "item_ids"),
     CLICKS: ("click", "clicked", "labels"),
     ITEM: ("item", "doc", "document", "doc_id", "product", "item_id"),
@@ -386,32 +386,48 @@ def _missing(table: Table, roles: Roles, missing: list[tuple[str, str]]) -> str:
         f"{number_of(len(missing), 'named column')} {plural(len(missing), 'is', 'are')} not in the "
         f"source: {wanted}. It has the columns {', '.join(table.columns)}."
     )
-    without_lists = not any(kind_of(field.type) == "list" for field in table.kinds)
-    by_row = roles.layout != "long" and _is_long(table) and without_lists
+    lists = [field.name for field in table.kinds if kind_of(field.type) == "list"]
+    by_row = roles.layout != "long" and _is_long(table) and not lists
     if roles.rewards and "items" in dict(missing) and by_row:
+        row = [_usual(role, table.columns) for role in ("list_id", "position", ITEM, CLICKS)]
+        list_id, position, item, click = (name or "…" for name in row)
         return (
             f"{message} It looks like one row per result: name the columns of its list and its "
-            "position, long=('list_id', 'position'), and of its item and click, items= and clicks=."
+            f"position, long=({list_id!r}, {position!r}), and of its item and click, "
+            f"items={item!r} and clicks={click!r}."
         )
     used = {column for role, column in roles.named() if (role, column) not in missing}
     free = [name for name in table.columns if name not in used]
-    present, meant = [], list(roles.long)
+    present, unknown, meant = [], [], list(roles.long)
     for role, column in missing:  # by a name like it, or one that is usual for its role
         called = ITEM if role == "items" and roles.long else role
         if role == "long":
             called = "position" if column == roles.long[-1] else "list_id"
-        often = (*CALLED.get(called, ()), *CALLED.get(column, ()))
-        usual = [name for name in free if name.lower() in often]
-        name = nearest(column, free) or next(iter(usual), None)
+        arrays = lists if called in ("items", *roles.rewards) and not roles.long else []
+        among = [name for name in free if name in arrays or not arrays]
+        name = nearest(column, among) or _usual(called, among, *CALLED.get(column, ()))
         if name and role == "long":
             meant[meant.index(column)] = name
         elif name:
             present.append(f"{role}={name!r}")
+            free.remove(name)
+        elif role != "long":
+            unknown.append(f"{role}='…'")
     if meant != list(roles.long):
         present.insert(0, f"long={tuple(meant)!r}")
     if present:
-        return f"{message} Did you mean {', '.join(present)}?"
+        more = f" Name {listed(unknown)} too." if unknown else ""
+        return f"{message} Did you mean {', '.join(present)}?{more}"
     return f"{message} Say which one is meant, {missing[0][0]}='…'."
+
+
+def _usual(role: str, names: Sequence[str], *others: str) -> str | None:
+    """The column that is called as those of a role often are, or has such a word in its name."""
+    often = (role, *CALLED.get(role, ()), *others)
+    words = {name: {w.rstrip("s") for w in re.split(r"[^a-z]+", name.lower())} for name in names}
+    whole = (name for word in often for name in names if name.lower() == word)
+    part = (name for word in often for name in names if word.rstrip("s") in words[name])
+    return next(whole, None) or next(part, None)
 
 
 def _is_long(table: Table) -> bool:
