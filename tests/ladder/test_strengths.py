@@ -12,7 +12,7 @@ def entries(gaining: int, others: int, clicks: float):
     c = np.append(np.full(gaining, clicks), np.full(others, 0.1))
     n = np.append(np.full(gaining, 2 * clicks), np.full(others, 0.2))
     expected = np.append(np.full(gaining, 0.4), np.full(others, 0.5))
-    return strengths.Entries(c, n, c, n), expected
+    return strengths.EntryCounts(c, n, c, n), expected
 
 
 @pytest.mark.parametrize(("gaining", "clicks", "found"), [(1, 300.0, False), (60, 5.0, True)])
@@ -28,7 +28,7 @@ def test_the_gain_is_the_sum_of_what_cells_gain(dated):
     rng = np.random.default_rng(1)
     c, n = rng.poisson(3.0, 50) * np.ones(50), (rng.poisson(9.0, 50) + 1) * np.ones(50)
     one = None if dated else np.ones(50)
-    at, x = strengths.Entries(c, n, c, n, one), rng.random(50)
+    at, x = strengths.EntryCounts(c, n, c, n, one), rng.random(50)
     rate = (c + 7 * x) / (n + 7)
     each = n * rate - c * np.log(n * rate)
     if not dated:  # each record from the others
@@ -41,6 +41,6 @@ def test_the_gain_is_the_sum_of_what_cells_gain(dated):
 def test_entries_without_earlier_records_are_left_out():
     c, n = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
     before = np.array([0.0, 7.0, 8.0])
-    rung = strengths.EntryRung(strengths.Entries(c, n, before, before), np.arange(3), 1.0)
+    rung = strengths.EntryRung(strengths.EntryCounts(c, n, before, before), np.arange(3), 1.0)
     told, x = strengths._told([rung], [np.array([0.1, 0.2, 0.3])])
     assert [told.c.tolist(), told.n_before.tolist(), x.tolist()] == [[2, 3], [7, 8], [0.2, 0.3]]

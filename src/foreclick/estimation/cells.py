@@ -135,10 +135,8 @@ def cells_of(
     model, end = targets[0].model, policies.depth
     if not whole:
         end = min(max(target.metric.depth for target in targets), end)
-    if model.cell == "list":
-        return _list_cells(policies, end)
-    if model.cell == "prefix":
-        return _prefix_cells(policies, end)
+    if model.over_lists:
+        return _list_cells(policies, end, whole=model.cell == "list")
     if callable(model.cell) or not model.sees_items:
         return _cells_by_function(policies, model, end, every=every)
     return _pair_cells(policies, end, by_position="position" in model.cell, every=every)
@@ -218,37 +216,27 @@ def slot_codes(model: ClickModel, items: Ints | Objects, depth: int) -> Ints:
     return code.reshape(len(items), depth)
 
 
-def _prefix_cells(policies: Candidate, end: int) -> Cells:
-    """An item below the same items."""
+def _list_cells(policies: Candidate, end: int, *, whole: bool) -> Cells:
+    """An item below the same items; or whole lists, down to position `end`."""
     batch, lists, depth = policies.batch, policies.lists, policies.depth
-    counts = log_slots(batch, "prefix")
-    row, position = np.nonzero(lists.pairs[:, :end] != EMPTY)
+    if whole:
+        counts, starts = log_slots(batch, "list", end), np.zeros(depth, dtype=np.int64)
+        row, position = np.arange(len(lists.pairs)), np.full(len(lists.pairs), end - 1)
+    else:
+        counts = log_slots(batch, "prefix")
+        starts = padded([column.start for column in counts.columns], depth).astype(np.int64)
+        row, position = np.nonzero(lists.pairs[:, :end] != EMPTY)
     number = lists.prefix[row, position] * depth + position
     key, cell = numbered(number, int(number.max(initial=-1)) + 1)
+    mass = group_sums(cell, taken(policies.list_mass, row), len(key))
     first = value_of_each(cell, np.arange(len(number)), len(key))  # any one of it
-    matched = policies.begins[row[first], position[first]]
-    start = padded([column.start for column in counts.columns], depth).astype(np.int64)
-    slot = np.where(matched >= 0, matched + start[position[first]], counts.size)
-    mass = group_sums(cell, taken(policies.list_mass, row), len(first))
-    own = np.arange(len(first))
-    return Cells(counts, slot, position[first], own, mass, lists.context[row[first]], key)
-
-
-def _list_cells(policies: Candidate, end: int) -> Cells:
-    """Whole lists, down to position `end`."""
-    batch, lists = policies.batch, policies.lists
-    counts = log_slots(batch, "list", end)
-    number = lists.prefix[:, end - 1] if len(lists.pairs) else np.zeros(0, dtype=np.int64)
-    numbers, cell = numbered(number, int(number.max(initial=-1)) + 1)
-    first = value_of_each(cell, np.arange(len(number)), len(numbers))  # any one of it
-    matched = policies.begins[first, end - 1] if len(first) else first
-    slot = np.where(matched >= 0, matched, counts.size)
-    mass = group_sums(cell, policies.list_mass, len(first))
-    filled = lists.pairs[first, :end] != EMPTY
-    own = np.arange(len(first))
-    position = np.zeros(len(first), dtype=np.int64)
-    key = numbers * policies.depth + end - 1
-    return Cells(counts, slot, position, own, mass, lists.context[first], key, filled)
+    row, position, own = row[first], position[first], np.arange(len(key))
+    matched = policies.begins[row, position]
+    slot = np.where(matched >= 0, matched + starts[position], counts.size)
+    filled = lists.pairs[row, :end] != EMPTY if whole else None
+    if whole:
+        position = np.zeros(len(key), dtype=np.int64)
+    return Cells(counts, slot, position, own, mass, lists.context[row], key, filled)
 
 
 def list_atoms(cells: Cells, policies: Candidate, target: Target) -> Ints:

@@ -242,6 +242,10 @@ class ColumnSums:
             return None
         return self.credit / self.stratum.records
 
+    def share(self, of: float) -> float:
+        """A part of the exposure as a share of it."""
+        return of / self.coverage.mass if self.coverage.mass else 0.0
+
     def unseen(self, caps: Caps) -> Unseen:
         """What the log cannot see: how much less and how much more than `value` it may be worth.
 

@@ -58,7 +58,7 @@ from foreclick.batches import Floats, Ints, batches_of
 from foreclick.engines import BUCKETS
 from foreclick.estimation.parts import BOTH, kinds_of_clusters
 from foreclick.estimation.sources import SEGMENT, SharedErrors
-from foreclick.estimation.sums import HiddenByClusters, LogSums, along
+from foreclick.estimation.sums import GroupSums, HiddenByClusters, LogSums, along
 from foreclick.question import Question
 from foreclick.tallies.base import Tally
 
@@ -257,11 +257,10 @@ class Covariance:
 
     # --- what no record shows ---------------------------------------------------------------------
 
-    def _group(self, column: int) -> tuple[int, int, int]:
-        """The group of a column, the target in it, and the candidate."""
+    def _sums_of(self, column: int) -> tuple[GroupSums, int]:
+        """The sums of a column's group, and its number in the group."""
         g = int(np.searchsorted(self._starts, column, side="right")) - 1
-        a, c = divmod(column - int(self._starts[g]), self.count)
-        return g, a, c
+        return self.found.groups[g], column - int(self._starts[g])
 
     def of_small_cells(self, s: int, column: int, other: int | None = None) -> Floats:
         """Shape (2, 2): the variance of value and production that small cells hide.
@@ -284,8 +283,8 @@ class Covariance:
         return bool(self.question.by) and s < len(self._records) - 1 and "record" in kinds
 
     def _of_cells(self, s: int, column: int, other: int | None = None) -> Floats:
-        g, a, c = self._group(column)
-        hidden, at = self.found.groups[g].hidden, a * self.count + c
+        group, at = self._sums_of(column)
+        hidden, (a, c) = group.hidden, divmod(at, self.count)
         covariance = np.zeros((2, 2) if other is None else (1, 1))
         if hidden is None:
             return covariance
@@ -300,7 +299,7 @@ class Covariance:
             for by, products in ranks:
                 of = products.candidates[s, a, c]
                 if other is not None:
-                    covariance[0, 0] += by * of[self._group(other)[2]]
+                    covariance[0, 0] += by * of[self._sums_of(other)[1] % self.count]
                     continue
                 across, production = products.across[s, at], products.production[s, at]
                 covariance += by * np.array([[of[c], across], [across, production]])
@@ -308,12 +307,10 @@ class Covariance:
 
     def of_shrinkage(self, s: int, column: int, other: int | None = None) -> float:
         """The variance that shrinkage hides, or the covariance with another column of a ladder."""
-        g = self._group(column)[0]
-        errors = self.found.groups[g].errors
+        group, i = self._sums_of(column)
+        errors, j = group.errors, i if other is None else self._sums_of(other)[1]
         if errors is None:
             return 0.0
-        start = int(self._starts[g])
-        i, j = column - start, (column if other is None else other) - start
         slope, across = errors.sensitivity[s], errors.across[s]
         variance = errors.columns[s, i, j] + slope[:, i] @ across[j] + slope[:, j] @ across[i]
         variance += slope[:, i] @ errors.coefficients @ slope[:, j]
@@ -321,29 +318,26 @@ class Covariance:
 
     def of_sample(self, s: int, column: int) -> float:
         """The variance of a candidate that is itself a sample."""
-        g, a, c = self._group(column)
-        samples = self.found.groups[g].samples
-        if c not in samples:
+        group, at = self._sums_of(column)
+        a, c = divmod(at, self.count)
+        if c not in group.samples:
             return 0.0
-        own, squares, freedom, pooled = samples[c][s, :, a].tolist()
+        own, squares, freedom, pooled = group.samples[c][s, :, a].tolist()
         usual = squares / freedom if freedom else 0.0
         return float(own + usual * pooled) / float(self._records[s]) ** 2
 
     def of_prior(self, s: int, column: int) -> float:
         """The part of `of_shrinkage` that coefficients have from what was known beforehand."""
-        g = self._group(column)[0]
-        errors = self.found.groups[g].errors
-        if errors is None:
+        group, at = self._sums_of(column)
+        if group.errors is None:
             return 0.0
-        slope = errors.sensitivity[s][:, column - int(self._starts[g])]
-        return float(slope @ errors.known @ slope) / float(self._records[s]) ** 2
+        slope = group.errors.sensitivity[s][:, at]
+        return float(slope @ group.errors.known @ slope) / float(self._records[s]) ** 2
 
     def shared_errors(self, s: int, column: int) -> SharedErrors:
         """How far errors that contexts share put a column off; of a part, rates that all share."""
-        g = self._group(column)[0]
-        n, at = float(self._records[s]), column - int(self._starts[g])
-        shared_errors = self.found.groups[g].shared_errors
-        errors = {source: each[s, :, at] / n for source, each in shared_errors.items()}
+        (group, at), n = self._sums_of(column), float(self._records[s])
+        errors = {source: each[s, :, at] / n for source, each in group.shared_errors.items()}
         shift, se = self.own_clicks(s, column)
         if shift:
             apart = math.sqrt(max(shift**2 - (SEGMENT_TOLERANCE * se) ** 2, 0.0))
@@ -355,11 +349,11 @@ class Covariance:
 
         A score test by part: 0 on average if the part's items are clicked as they are elsewhere.
         """
-        g = self._group(column)[0]
-        at, whole, found = column - int(self._starts[g]), len(self._records) - 1, [(0.0, 0.0)]
+        group, at = self._sums_of(column)
+        whole, found = len(self._records) - 1, [(0.0, 0.0)]
         if s == whole:
             return found[0]
-        for sums_of_kind in self.found.groups[g].own_clicks[: len(self.question.clusters)]:
+        for sums_of_kind in group.own_clicks[: len(self.question.clusters)]:
             own, all_ = sums_of_kind[s, :, at], sums_of_kind[whole, :, at]
             if "record" in self.question.clusters:
                 shift = own[0] / self._records[s] - all_[0] / self._records[whole]

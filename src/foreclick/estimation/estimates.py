@@ -108,16 +108,12 @@ class Estimate:
     @property
     def covered(self) -> float:
         """The share of the candidate's exposure that was ever logged, of the part seen least."""
-        return min(
-            p.coverage.covered / p.coverage.mass if p.coverage.mass else 0.0 for p in self.parts
-        )
+        return min(part.share(part.coverage.covered) for part in self.parts)
 
     @property
     def clipped(self) -> float:
         """The share of the candidate's exposure that the clip cut off, of the part cut most."""
-        return max(
-            p.coverage.clipped / p.coverage.mass if p.coverage.mass else 0.0 for p in self.parts
-        )
+        return max(part.share(part.coverage.clipped) for part in self.parts)
 
     @property
     def repeated(self) -> float | None:

@@ -35,7 +35,7 @@ from foreclick.ladder.features import expected_rates
 from foreclick.ladder.rates import RateParameters, rates
 from foreclick.ladder.rungs import Rung, RungChain, log_cells
 from foreclick.ladder.shrinkage import GAIN, best_strength, negative_binomial_loss
-from foreclick.ladder.strengths import Entries, EntryRung, best_strengths
+from foreclick.ladder.strengths import EntryCounts, EntryRung, best_strengths
 from foreclick.metrics import CLICKS
 
 _NO_VARIATION = 1e18  # a strength by which all items have the same value
@@ -463,6 +463,6 @@ def _finer_strengths(values: ClickValue, clicks: Sequence[_Clicks]) -> tuple[flo
         expected.append((r + a) / (c + a / at.expected) * factor)
         own, each = (at.r / unit, at.c / unit), np.arange(len(at.c))
         cells = at.cells[1 : len(values.positions.strengths) + 1]
-        chains.append([EntryRung(Entries(*own, *at.others(cell)), each, 1.0) for cell in cells])
+        chains.append([EntryRung(EntryCounts(*own, *at.others(cell)), each, 1.0) for cell in cells])
     # Twice the gain, because of two days each predicts the other.
     return best_strengths(chains, expected, 2 * GAIN, 0.0)

@@ -117,7 +117,7 @@ def list_slots(part: Pairs, reward: str, unit: float, prefix: Ints | None) -> Li
     return ListSlots(of.list[number], position, cell, finer, of.n[number], c)
 
 
-class Entries(NamedTuple):
+class EntryCounts(NamedTuple):
     """Cells of a rung on each day: what they earn, and what they earned before.
 
     Attributes:
@@ -146,7 +146,7 @@ class EntryRung(NamedTuple):
         exposure: how much a record of each is examined.
     """
 
-    entries: Entries
+    entries: EntryCounts
     coarser: Ints
     exposure: Floats | float
 
@@ -200,7 +200,7 @@ def best_strengths(
     return tuple(fitted[::-1])
 
 
-def _told(rungs: Sequence[EntryRung], expected: Sequence[Floats]) -> tuple[Entries, Floats]:
+def _told(rungs: Sequence[EntryRung], expected: Sequence[Floats]) -> tuple[EntryCounts, Floats]:
     """The entries of all batches that earlier records tell of, and what is expected of them.
 
     The others cost the same at any strength.
@@ -212,10 +212,10 @@ def _told(rungs: Sequence[EntryRung], expected: Sequence[Floats]) -> tuple[Entri
 
     c, n, c_before, n_before, one = zip(*(of.entries for of in rungs), strict=True)
     ones = None if one[0] is None else told(one)
-    return Entries(told(c), told(n), told(c_before), told(n_before), ones), told(expected)
+    return EntryCounts(told(c), told(n), told(c_before), told(n_before), ones), told(expected)
 
 
-def _loss(at: Entries, x: Floats, s: float) -> float:
+def _loss(at: EntryCounts, x: Floats, s: float) -> float:
     """Σ μ − c log μ of a rung of strength s."""
     if at.one is None:
         return poisson_loss(at.c, at.n * _rate(at, x, s))
@@ -223,7 +223,7 @@ def _loss(at: Entries, x: Floats, s: float) -> float:
     return float(sum(records @ losses for records, losses in each))
 
 
-def _gain_sd(at: Entries, x: Floats, s: float) -> float:
+def _gain_sd(at: EntryCounts, x: Floats, s: float) -> float:
     """The standard error of the gain of a rung of strength s: by cell and day, or by record."""
     if at.one is None:
         coarse, fine = (poisson_losses(at.c, at.n * _rate(at, x, each)) for each in (np.inf, s))
@@ -232,7 +232,7 @@ def _gain_sd(at: Entries, x: Floats, s: float) -> float:
     return float(np.sqrt(sum(records @ (coarse - fine) ** 2 for records, coarse, fine in each)))
 
 
-def _record_losses(at: Entries, x: Floats, s: float) -> tuple[Floats, Floats]:
+def _record_losses(at: EntryCounts, x: Floats, s: float) -> tuple[Floats, Floats]:
     """Shape (entries,) each: the loss of a record that was clicked, and of one that was not."""
     one = np.ones(1) if at.one is None else at.one
     # Each record from the others.
@@ -242,7 +242,7 @@ def _record_losses(at: Entries, x: Floats, s: float) -> tuple[Floats, Floats]:
     return clicked - np.log(np.maximum(clicked, 1e-300)), unclicked
 
 
-def _rate(at: Entries, x: Floats, s: float) -> Floats:
+def _rate(at: EntryCounts, x: Floats, s: float) -> Floats:
     """The rate of a cell on a day, from the days before and what the rung below expects."""
     if np.isinf(s):
         return x
@@ -289,12 +289,14 @@ def _exposed(slots: ListSlots, at: RateParameters, reading: Floats | None) -> Fl
     return np.asarray(examined * reading[slots.listed, slots.position])
 
 
-def _entries(cell: Ints, day: Ints, days: int, c: Floats, n: Floats, one: Floats | None) -> Entries:
+def _entries(
+    cell: Ints, day: Ints, days: int, c: Floats, n: Floats, one: Floats | None
+) -> EntryCounts:
     if one is not None:
-        return Entries(c, n, c, n, one)
+        return EntryCounts(c, n, c, n, one)
     size = (int(cell.max(initial=0)) + 1) * days
     order = ordered(cell * np.int64(days) + day, size)[1]
     before = np.empty((2, len(order)))
     for own, values in zip(before, (c, n), strict=True):
         own[order] = np.maximum(sums_before(cell[order], values[order]), 0.0)
-    return Entries(c, n, *before)
+    return EntryCounts(c, n, *before)

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foreclick.batches import EMPTY, Batch, Bools, Candidate, Cluster, Floats, ratio, sums
 from foreclick.batches.arrays import taken
@@ -46,6 +47,8 @@ from foreclick.question import Target
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+S = TypeVar("S", bound=np.generic)
 
 LARGEST_WEIGHT = 1e60
 """Larger weights are refused: their squares, summed over the records of a log, may overflow."""
@@ -210,25 +213,28 @@ def _by_propensity(
     n, cell = batch.n[row], cells.cell[atom]
     in_cell = sums(cell, n, cells.size)
     unseen = np.flatnonzero(in_cell == 0)
-    none, last = np.zeros(len(unseen)), np.zeros(len(unseen), dtype=np.int64)
+
+    def followed(values: NDArray[S], by: float = 0) -> NDArray[S]:
+        """Values of rows, and one for each cell that was never shown."""
+        others = np.full((*values.shape[:-1], len(unseen)), by, dtype=values.dtype)
+        return np.concatenate([values, others], axis=-1)
+
+    key = np.concatenate([cell, unseen])
     alone = Cells(
         counts=rows,
-        slot=np.concatenate([rows.slot[row, position], last + rows.size]),
-        position=np.concatenate([cells.position[atom], last]),
-        cell=np.arange(len(row) + len(unseen)),
-        mass=np.concatenate(
-            [cells.mass[:, atom], np.zeros((len(cells.mass), len(unseen)))], axis=1
-        ),
-        context=np.concatenate([cells.context[cell], cells.context[unseen]]),
-        key=np.concatenate([cell, unseen]),
+        slot=followed(rows.slot[row, position], rows.size),
+        position=followed(cells.position[atom]),
+        cell=np.arange(len(key)),
+        mass=followed(cells.mass[:, atom]),
+        context=cells.context[key],
+        key=key,
         filled=None if cells.filled is None else cells.filled[np.concatenate([atom, unseen])],
     )
-    own = np.concatenate([exposure[:, atom], np.zeros((len(targets), len(unseen)))], axis=1)
-    weighed = _logged(alone, targets, own, wanted[:, :, alone.key])
+    own = followed(exposure[:, atom])
     return replace(
-        weighed,
-        logged=own * np.concatenate([given, none]),
-        share=np.concatenate([n / in_cell[cell], none + 1.0]),
+        _logged(alone, targets, own, wanted[:, :, key]),
+        logged=own * followed(given),
+        share=followed(n / in_cell[cell], 1),
         known=True,
         by_row=True,
     )
