@@ -199,14 +199,19 @@ class Estimate:
         return np.array(rows)
 
     @property
+    def _known_slopes(self) -> Floats:
+        """The same of an estimate that has a variance."""
+        assert self.slopes is not None  # noqa: S101 - see `has_variance`
+        return self.slopes
+
+    @property
     def columns(self) -> list[int]:
         """The columns of its parts."""
         return [part.column for part in self.parts]
 
     def design(self) -> Floats:
         """Shape (2, columns): the Jacobian of the value and of production's."""
-        slopes = self.slopes
-        assert slopes is not None  # noqa: S101 - see `has_variance`
+        slopes = self._known_slopes
         jacobian = np.zeros((2, self.estimates.width))
         jacobian[0, self.columns] = slopes[0]
         jacobian[1, [self.estimates.production_column(part.metric) for part in self.parts]] = (
@@ -226,8 +231,7 @@ class Estimate:
     @cached_property
     def of_small_cells(self) -> Floats:
         """Shape (2, 2): the part of `hidden` that small cells hide."""
-        s, slopes = self.stratum.number, self.slopes
-        assert slopes is not None  # noqa: S101 - see `has_variance`
+        s, slopes = self.stratum.number, self._known_slopes
         cells = [self.estimates.of_small_cells(s, column) for column in self.columns]
         if len(cells) == 1:
             return cells[0]
@@ -238,10 +242,11 @@ class Estimate:
 
     def joined(self, variances: Sequence[float]) -> float:
         """The variance of the value by those of its parts, correlated as records show."""
-        assert self.slopes is not None  # noqa: S101 - see `has_variance`
         if len(variances) == 1:
             return variances[0]
-        return _joined(variances, self._correlation(), self.slopes[0])
+        shared = self._correlation() * math.sqrt(variances[0] * variances[1])
+        slopes, both = self._known_slopes[0], [[variances[0], shared], [shared, variances[1]]]
+        return float(slopes @ np.array(both) @ slopes)
 
     def _correlation(self) -> float:
         """The correlation of the two parts of a ratio, as records show it."""
@@ -253,35 +258,27 @@ class Estimate:
     @cached_property
     def sampling_variance(self) -> float:
         """The variance of its own sample, if it is one, which it shares with no other."""
-        assert self.slopes is not None  # noqa: S101 - see `has_variance`
         own = [self.estimates.of_sample(self.stratum.number, column) for column in self.columns]
-        if len(own) == 1 or not any(own):
-            return own[0] if len(own) == 1 else 0.0
-        return _joined(own, self._correlation(), self.slopes[0])
+        return self.joined(own) if any(own) else 0.0
 
     @cached_property
     def shared_errors(self) -> SharedErrors:
         """How far errors that all contexts share put it off."""
-        assert self.slopes is not None  # noqa: S101 - see `has_variance`
         s, errors = self.stratum.number, SharedErrors()
-        for slope, column in zip(self.slopes[0].tolist(), self.columns, strict=True):
+        for slope, column in zip(self._known_slopes[0].tolist(), self.columns, strict=True):
             errors += slope * self.estimates.shared_errors(s, column)
         return errors
 
     @cached_property
     def sampled(self) -> float:
         """The variance that its sample adds, if it is one, to what shrinkage hides."""
-        if len(self.parts) == 1 or not self.sampling_variance or self.slopes is None:
+        if len(self.parts) == 1 or not self.sampling_variance:
             return self.sampling_variance
         # What a part hides and what its sample adds are one error, correlated as records show.
         s = self.stratum.number
         shrunk = [self.estimates.of_shrinkage(s, column) for column in self.columns]
-        both = [
-            self.estimates.of_sample(s, c) + more
-            for c, more in zip(self.columns, shrunk, strict=True)
-        ]
-        apart = [_joined(each, self._correlation(), self.slopes[0]) for each in (shrunk, both)]
-        return apart[1] - apart[0]
+        own = [self.estimates.of_sample(s, column) for column in self.columns]
+        return self.joined(np.add(shrunk, own).tolist()) - self.joined(shrunk)
 
     @cached_property
     def covariance(self) -> Floats:
@@ -293,13 +290,6 @@ class Estimate:
     def memory(self) -> tuple[float, float]:
         """What the value varies besides if neighbouring periods vary together, and its freedom."""
         return self.estimates.memory(self.stratum.number, self.design()[0])
-
-
-def _joined(variances: Sequence[float], correlation: float, slopes: Floats) -> float:
-    """The variance of a ratio by that of its parts, which have this correlation."""
-    shared = correlation * math.sqrt(variances[0] * variances[1])
-    both = np.array([[variances[0], shared], [shared, variances[1]]])
-    return float(slopes @ both @ slopes)
 
 
 def _of_difference(hidden: Floats) -> float:
