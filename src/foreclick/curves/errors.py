@@ -19,13 +19,7 @@ import numpy as np
 from foreclick import inference
 from foreclick.batches import Batch, Batches, Bools, Cluster, Floats, Ints, ratio
 from foreclick.batches.arrays import accumulate, numbered
-from foreclick.curves.likelihood import (
-    Exchanges,
-    Moved,
-    exchanges_of,
-    likelihood,
-    products,
-)
+from foreclick.curves.likelihood import Exchanges, Moved, exchanges_of, likelihood, products
 
 KEPT_NUMBERS = 50_000_000
 """Counts of pairs that stay in memory between passes, 400 MB; more are counted anew each time."""

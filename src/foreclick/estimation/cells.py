@@ -19,17 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from foreclick.batches import (
-    EMPTY,
-    Batch,
-    Bools,
-    Candidate,
-    Cluster,
-    Floats,
-    Ints,
-    padded,
-    sums,
-)
+from foreclick.batches import EMPTY, Batch, Bools, Candidate, Cluster, Floats, Ints, padded, sums
 from foreclick.batches.arrays import expanded, numbered, parted, starts_of, taken, value_of_each
 from foreclick.batches.candidate import begin_alike
 from foreclick.batches.encode import Codes

@@ -50,10 +50,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from foreclick.allowances import (
-    NEWEY_WEST_LAGS,
-    SEGMENT_TOLERANCE,
-)
+from foreclick.allowances import NEWEY_WEST_LAGS, SEGMENT_TOLERANCE
 from foreclick.batches import Floats, Ints, batches_of
 from foreclick.engines import BUCKETS
 from foreclick.estimation.parts import BOTH, kinds_of_clusters

@@ -17,17 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from foreclick.batches import (
-    EMPTY,
-    Batch,
-    Bools,
-    Cluster,
-    Floats,
-    Ints,
-    Reward,
-    padded,
-    sums,
-)
+from foreclick.batches import EMPTY, Batch, Bools, Cluster, Floats, Ints, Reward, padded, sums
 from foreclick.batches.arrays import Numbers, narrowest, parted, summed
 from foreclick.kept import KeptValues, kept
 from foreclick.metrics import Metric

@@ -15,25 +15,12 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from foreclick.batches import (
-    Batch,
-    Batches,
-    Candidate,
-    Floats,
-    batches_of,
-    sums,
-)
+from foreclick.batches import Batch, Batches, Candidate, Floats, batches_of, sums
 from foreclick.estimation.columns import ColumnBatch, View
 from foreclick.estimation.estimates import Estimates
 from foreclick.estimation.parts import BatchParts, Strata, cluster_kinds, clusters_of_rows
 from foreclick.estimation.slots import curves_of, group_sums, row_credit
-from foreclick.estimation.sums import (
-    Absent,
-    GroupSums,
-    LogSums,
-    ModelErrors,
-    added,
-)
+from foreclick.estimation.sums import Absent, GroupSums, LogSums, ModelErrors, added
 from foreclick.ladder.click_value import ItemGradient
 from foreclick.ladder.fit import fit_ladders
 from foreclick.ladder.fitted import CandidateFit
@@ -348,11 +335,7 @@ def _logging_policy(targets: list[Target]) -> Policy | None:
 
 
 def _with_production(
-    block: Block,
-    question: Question,
-    columns: ColumnBatch,
-    targets: list[Target],
-    credit: Floats,
+    block: Block, question: Question, columns: ColumnBatch, targets: list[Target], credit: Floats
 ) -> ColumnBatch:
     """The columns with production's value where a candidate has no list."""
     if not block.produced.any():

@@ -44,13 +44,7 @@ from foreclick.batches import (
 from foreclick.batches.arrays import numbered, taken, value_of_each
 from foreclick.batches.encode import wide
 from foreclick.estimation.cells import CellEntries, Cells, cell_entries, cells_of, list_atoms
-from foreclick.estimation.slots import (
-    earned_in,
-    group_sums,
-    log_slots,
-    row_credit,
-    slot_entries,
-)
+from foreclick.estimation.slots import earned_in, group_sums, log_slots, row_credit, slot_entries
 from foreclick.estimation.sums import Adds, added
 from foreclick.estimators import Estimator
 from foreclick.ladder.click_value import ClickValue
