@@ -1,4 +1,4 @@
-"""The composite action: the shell of its steps, executed as a runner would."""
+"""If this fails, the action lets a worse ranking through, or stops a better one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: each command answers as the library does, and refuses with exit code 2."""
+"""If this fails, a command answers otherwise than the library, or fails with exit code 0."""
 
 from __future__ import annotations
 

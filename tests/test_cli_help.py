@@ -1,4 +1,4 @@
-"""What the command line says of itself: help, defaults, examples, and what it costs."""
+"""If this fails, the help tells of options that are not there, or takes seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: what is printed where, pipelines, first steps."""
+"""If this fails, a pipeline reads notes as data, or the first steps do not work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message on the command line would tell to type Python."""
+"""If this fails, a message on the command line tells to type Python."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""Readers of public click logs: every format by hand, and what becomes of every line."""
+"""If this fails, lines of a public log are lost without a word."""
 
 from __future__ import annotations
 

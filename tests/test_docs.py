@@ -1,4 +1,4 @@
-"""README.md and docs/ do what they say: their code runs, their links lead somewhere.
+"""If this fails, README.md or docs/ do not do what they say.
 
 `python -m tests.docs --write` rewrites printed output and the pages that are made.
 """
@@ -149,6 +149,12 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = re.findall(r"'([\w/-]+\.md)'", str(nav))
     pages = [name.removeprefix("docs/") for name in TEXTS if name != "README.md"]
     assert sorted(listed) == sorted(pages)
+
+
+def test_every_file_of_tests_begins_with_what_its_failure_means() -> None:
+    for file in (docs.ROOT / "tests").rglob("test_*.py"):
+        first = ast.get_docstring(ast.parse(file.read_text())) or ""
+        assert re.match(r"If this fails, .+\.$", first, re.MULTILINE), file
 
 
 @pytest.mark.parametrize("path", docs_made.made(), ids=lambda path: path.name)

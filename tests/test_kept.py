@@ -1,4 +1,4 @@
-"""Values that are kept with a batch."""
+"""If this fails, an answer is computed from values of another log, or memory is never freed."""
 
 import pickle
 import subprocess

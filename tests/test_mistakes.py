@@ -1,4 +1,4 @@
-"""The most likely mistakes; `mistakes.txt` has the message that a user sees of each.
+"""If this fails, a likely mistake gets a message that does not say what to do.
 
 A message says what is wrong, how much of it there is, one example, and what to do instead. Read
 them as a user would: no name of ours, no SQL, no stack of another package.

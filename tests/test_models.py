@@ -1,4 +1,4 @@
-"""Click models: seven declarations, and a user's own, over one kernel."""
+"""If this fails, a click model is computed otherwise than it is declared."""
 
 import math
 from typing import Any, ClassVar

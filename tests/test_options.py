@@ -1,4 +1,4 @@
-"""Options: one meaning in every verb, checked before any work is done."""
+"""If this fails, an option means something else in another verb, or fails after an hour."""
 
 import inspect
 import io

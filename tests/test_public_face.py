@@ -1,4 +1,4 @@
-"""The public face: names, errors, what an import costs. `signatures.txt` has every signature."""
+"""If this fails, an import takes seconds, or a public name is missing."""
 
 import ast
 import inspect

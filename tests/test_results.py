@@ -1,4 +1,4 @@
-"""The table every result is: what it holds, how it is shown, what it becomes elsewhere."""
+"""If this fails, a result shows or saves other numbers than it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No secret leaves the program, in whatever form it is written; ordinary text stays as it is."""
+"""If this fails, a password is printed or saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments may be called anything: the numbers are the same, or the name is refused."""
+"""If this fails, a segment with an unlucky name changes the numbers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The public interface, written down: `signatures.txt` has every public name and its signature.
+"""If this fails, something public has changed, and nobody meant it.
 
 A change of it is a change for users. `UPDATE=1 pytest tests/test_signatures.py` rewrites the file:
 look at the difference, and give each change a line in the changelog.

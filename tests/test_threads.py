@@ -1,4 +1,4 @@
-"""More threads of BLAS would cost more CPU time, and no less of the clock's."""
+"""If this fails, more threads of BLAS cost processor time, and save none of the clock's."""
 
 from threadpoolctl import threadpool_info, threadpool_limits
 

@@ -1,4 +1,4 @@
-"""Keys are numbered and summed alike, by a table, by sorting, or by sorting places."""
+"""If this fails, two keys share a number, and their clicks are added up."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How large batches are, which of them stay in memory, and work on them in other processes."""
+"""If this fails, a log larger than memory ends the process, or a script starts itself again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a log that does not stay in memory is read: no more than three times for an answer.
+"""If this fails, an answer about a large log reads it more often than its three times.
 
 | verb | passes | which |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""The likelihood of examination on arrays, compared with loops over the same slots."""
+"""If this fails, learnt examination curves are not the maximum of their likelihood."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the engines must agree on: integers, doubles, buckets, elements, and how they fail."""
+"""If this fails, an engine rounds an integer or a double, and nobody sees it."""
 
 import gc
 import math

@@ -1,6 +1,6 @@
-"""Every engine draws the same contexts and the same records of a large log, with the same weights.
+"""If this fails, the contexts drawn of a large log depend on the engine it lives in.
 
-If it failed, a tally made in Spark would be another sample than one made in DuckDB, and tallies of
+A tally made in Spark would be another sample than one made in DuckDB, and tallies of
 several days or engines could not be compared.
 """
 

@@ -1,4 +1,4 @@
-"""Engines in which nothing is created: the tally is one SELECT, or rows are read here.
+"""If this fails, a warehouse gives another tally, or something is created in it.
 
 Each gives the tally that DuckDB gives, to the last bit, buckets included.
 """

@@ -1,4 +1,4 @@
-"""A log far away is tallied there, and the rows of its tally are brought home, once."""
+"""If this fails, a far log is read again for every question."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""MariaDB, the example of how an engine is added: the tally there is that of DuckDB.
+"""If this fails, an engine that is added as the docs say gives another tally.
 
 It runs where FORECLICK_MARIADB names a server, as host:port, that takes root without a password.
 """

@@ -1,4 +1,4 @@
-"""An account that may only SELECT: the tally is fetched, and nothing is created."""
+"""If this fails, an account that may only SELECT cannot ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark and PostgreSQL give the tally that DuckDB gives, to the last bit, and so every answer.
+"""If this fails, Spark or PostgreSQL give other answers than DuckDB.
 
 Statistics are computed at home from the tally, so the engines are compared on the tally: on a dozen
 logs with every role. One answer of each kind then shows that nothing else comes from an engine.

@@ -1,4 +1,4 @@
-"""Whatever a log is kept in, it is the same log."""
+"""If this fails, the same log is another one as a frame, a file or a table."""
 
 import json
 from typing import Any

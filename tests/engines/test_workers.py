@@ -1,4 +1,4 @@
-"""The map over batches in other processes, and in the tasks of a Spark cluster: the same answer."""
+"""If this fails, a Spark cluster or several processes give another answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of engines in the docs is what was found by trying, and SQL for warehouses stays so."""
+"""If this fails, docs/engines.md promises what an engine does not do."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Events make the same log, to the last bit, wherever they live."""
+"""If this fails, the same events make other logs in other engines."""
 
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Readers of public data with two arms, on rows of the documented schemas."""
+"""If this fails, past tests of public data are read with arms or clicks exchanged."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer, and what the long ones have found; `make fuzz` makes a long one."""
+"""If this fails, an answer to some odd log is not what the formulas say of its records."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""Answers stay as they were kept: some of them here, all of them by `python -m tests.goldens`."""
+"""If this fails, an answer has changed, and nobody meant it."""
 
 from __future__ import annotations
 

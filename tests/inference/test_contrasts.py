@@ -1,4 +1,4 @@
-"""Differences of several estimates, by hand and by simulation."""
+"""If this fails, an interval of a difference, or of several at once, is too short."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Short versions of the studies of coverage and verdicts, which take an hour.
+"""If this fails, intervals hold the truth less often than they say.
 
 Coverage alone hardly sees a standard error that is too large, so both are asked: how often the
 limit is inside, and the mean standard error against the true spread. With so many replications a

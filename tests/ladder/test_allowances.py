@@ -1,4 +1,4 @@
-"""Every allowance says which error it allows for, and whether anybody measured it."""
+"""If this fails, an interval is widened by a constant of unknown origin, or not at all."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""A fit that did not converge says so: its numbers would look like any others."""
+"""If this fails, a fit that has not converged gives numbers that look like any others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The ladder on the prior, against rates solved for all at once; and what holds in any log."""
+"""If this fails, the default estimator's rates are not those that fit all counts best."""
 
 from __future__ import annotations
 

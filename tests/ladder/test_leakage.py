@@ -1,4 +1,4 @@
-"""Candidates that count the log's own clicks: the test by a plain formula, and what is said."""
+"""If this fails, a candidate that counted the log's own clicks is called better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prior: what both rankers say of an item, and how records move what follows from it."""
+"""If this fails, the default answer is off in a shop, or its interval leaves errors out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finer rung has rates of its own only if many cells say so: else a few by chance widen all."""
+"""If this fails, a few cells by chance get rates of their own, and widen all intervals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a click is worth: rewards that clicks earn, beside loops over the formulas."""
+"""If this fails, revenue that clicks earn is not what the formulas say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs, candidates, tallies and results in an object store, on a real S3 server."""
+"""If this fails, a log in an object store cannot be read, or its credentials are shown."""
 
 import gc
 import json

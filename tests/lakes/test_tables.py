@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables are read as they are now: what was deleted does not come back."""
+"""If this fails, rows deleted from a Delta or Iceberg table come back."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Ids of clicked items that are given where a number for each item should be; and what is none."""
+"""If this fails, ids of clicked items are taken for numbers of clicks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""However a log is written down, and whatever its columns are called, it is the same log."""
+"""If this fails, a log counts otherwise because it is written down otherwise."""
 
 from __future__ import annotations
 

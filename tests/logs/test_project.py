@@ -1,4 +1,4 @@
-"""A log's name would be read as a file, or its columns would have to be typed again and again."""
+"""If this fails, a log's name is read as a file, or its columns must be typed again and again."""
 
 import datetime as dt
 from pathlib import Path

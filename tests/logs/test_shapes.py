@@ -1,4 +1,4 @@
-"""Logs as they are written elsewhere: text, fields, ids of clicked items, times as periods."""
+"""If this fails, logs as others write them are refused, or read wrongly."""
 
 import re
 import uuid

@@ -1,4 +1,4 @@
-"""Every rule of a log: alone, together, on every engine, as an error and as a count."""
+"""If this fails, a broken log is answered, or a sound one is refused."""
 
 import math
 import re

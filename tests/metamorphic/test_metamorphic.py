@@ -1,4 +1,4 @@
-"""A few of the comparisons of `tests.fuzz --only changes`, and what it has found."""
+"""If this fails, an answer depends on the order of rows, on names, files or other columns."""
 
 import numpy as np
 import pytest

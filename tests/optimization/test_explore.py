@@ -1,4 +1,4 @@
-"""What to show next: what the plan promises is what a log of it gives."""
+"""If this fails, a plan of exploration promises more than a log of it gives."""
 
 import json
 import math

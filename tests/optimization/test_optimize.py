@@ -1,4 +1,4 @@
-"""`optimize`: the ladder's optimum, what is asked besides, and an honest value."""
+"""If this fails, an optimised policy is not the best, or is told to be better than it is."""
 
 from __future__ import annotations
 

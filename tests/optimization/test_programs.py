@@ -1,4 +1,4 @@
-"""Policies that are chosen under a clip M, against the programs of the paper as printed."""
+"""If this fails, a policy chosen under a clip is not the optimum of the paper's program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists and masses of lists within limits, against enumeration and the program of the paper."""
+"""If this fails, lists within limits break a limit, or are not the best of them."""
 
 from __future__ import annotations
 

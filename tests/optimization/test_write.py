@@ -1,4 +1,4 @@
-"""A policy as a file, and the file as a policy."""
+"""If this fails, a policy that was written down shows other lists when it is read."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A candidate's table would be refused with a wrong remedy, or taken for another policy."""
+"""If this fails, a candidate's table is refused with a wrong remedy, or read as another."""
 
 from typing import Any
 

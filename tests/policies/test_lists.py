@@ -1,4 +1,4 @@
-"""Policies that are tables of lists: Ranking, Lists, Observed; and whose types meet a log's."""
+"""If this fails, a candidate's lists are read as others, or miss a log of other types."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Runs of retrieval systems as candidates: TREC files and dicts."""
+"""If this fails, a retrieval run is ranked otherwise than trec_eval does."""
 
 import gzip
 import warnings

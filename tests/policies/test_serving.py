@@ -1,4 +1,4 @@
-"""From a policy to production: `sample` and `serving` show a request the same list, everywhere."""
+"""If this fails, production shows other lists than those that were evaluated."""
 
 import hashlib
 import itertools

@@ -1,4 +1,4 @@
-"""What is said of estimators beside the answer: what was compared, what was not, and why."""
+"""If this fails, an estimator seems to agree that was never compared."""
 
 import re
 

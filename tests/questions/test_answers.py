@@ -1,4 +1,4 @@
-"""The answer first: what a result prints, in 80 columns."""
+"""If this fails, the first lines of an answer mislead, or do not fit a terminal."""
 
 import re
 from itertools import product

@@ -1,4 +1,4 @@
-"""`backtest`: which periods and contexts take part, and what it says. Its numbers: tests/truth."""
+"""If this fails, `backtest` recommends an estimator that won by chance, or takes wrong periods."""
 
 from __future__ import annotations
 

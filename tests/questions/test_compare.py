@@ -1,4 +1,4 @@
-"""`compare`: paired differences, corrections, verdicts and refusals."""
+"""If this fails, the better of two candidates is called the worse, or a tie a win."""
 
 import itertools
 import math

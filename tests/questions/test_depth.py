@@ -1,4 +1,4 @@
-"""Lists of a candidate that end before production's: no metric counts what its file lacks."""
+"""If this fails, a candidate with shorter lists is charged for what its file lacks."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an interval consists of: its sources add up to what is printed."""
+"""If this fails, what `errors` prints is not what the interval consists of."""
 
 import math
 from typing import Any

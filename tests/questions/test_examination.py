@@ -1,4 +1,4 @@
-"""Examination curves: what is recovered, what is refused, and what is said about it."""
+"""If this fails, an examination curve is wrong, or is told where the log cannot know it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which interval can be had of a log, and its ends against records."""
+"""If this fails, an interval counts records as independent that are not."""
 
 import math
 from typing import Any

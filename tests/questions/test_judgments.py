@@ -1,4 +1,4 @@
-"""Judgments: rates and grades against loops, attraction within intervals, files."""
+"""If this fails, judgments are not the rates of their items, or a file is misread."""
 
 import json
 import math

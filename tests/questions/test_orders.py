@@ -1,4 +1,4 @@
-"""Every pair of verbs in both orders: an answer must not depend on what was asked before."""
+"""If this fails, an answer depends on what was asked before."""
 
 from itertools import permutations
 

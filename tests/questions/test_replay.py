@@ -1,4 +1,4 @@
-"""`replay`: past A/B tests, predicted from one arm beside what the other measured."""
+"""If this fails, a past A/B test is predicted from the arm it is compared with."""
 
 import math
 from typing import Any

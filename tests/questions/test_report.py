@@ -1,4 +1,4 @@
-"""`report`: its parts are those of the other verbs, and contexts add up to the answer."""
+"""If this fails, a report contradicts the verbs it is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A segment with a taste of its own is not judged by what everybody else clicks."""
+"""If this fails, a segment of another taste is judged by what everybody else clicks."""
 
 from dataclasses import replace
 

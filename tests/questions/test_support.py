@@ -1,4 +1,4 @@
-"""`support`, on logs small enough to count by hand, and against the oracle's cells."""
+"""If this fails, `support` says that a log can answer where it cannot."""
 
 import datetime as dt
 import itertools

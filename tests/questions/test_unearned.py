@@ -1,4 +1,4 @@
-"""A log in which nothing was clicked: it answers nothing by clicks, and says so."""
+"""If this fails, a log in which nothing was clicked gives an answer."""
 
 from typing import Any
 

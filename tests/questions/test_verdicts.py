@@ -1,4 +1,4 @@
-"""The rules of a verdict, one by one."""
+"""If this fails, a verdict is not what the interval and the rules say."""
 
 import re
 from dataclasses import replace

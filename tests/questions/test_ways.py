@@ -1,4 +1,4 @@
-"""Every verb, computed in every way: a wrong answer of some way would look as right as the others.
+"""If this fails, an answer depends on where it is computed, and looks as right as the others.
 
 In memory, read again for each pass, in several processes, and in the tasks of a cluster.
 """

@@ -1,4 +1,4 @@
-"""The readers on real samples: what is published of them."""
+"""If this fails, a public log does not have the figures that were published of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample of the Open Bandit Dataset that the package obp brings: both arms, both directions.
+"""If this fails, a real A/B test, in the Open Bandit sample of obp, is predicted wrongly.
 
 10,000 records an arm with 38 to 69 clicks: too few to call anything, enough for every difference of
 predicted and measured to be within chance. An independent dry run gave the click rates below.

@@ -1,4 +1,4 @@
-"""A real Yandex log (PyClick's sample of WSCD): what is published of it."""
+"""If this fails, a real Yandex log, PyClick's sample, is read as another."""
 
 from __future__ import annotations
 

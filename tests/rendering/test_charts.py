@@ -1,4 +1,4 @@
-"""What is on a chart: rows, lines, names, numbers; not how it looks, which takes eyes."""
+"""If this fails, a chart shows other numbers than its result, or under another name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files written are what their endings say, with or without matplotlib."""
+"""If this fails, a file that was saved is not what its ending says."""
 
 from __future__ import annotations
 

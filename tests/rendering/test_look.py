@@ -1,4 +1,4 @@
-"""The page of a report in a real browser, where there is one: `.ci/run look` installs the rest."""
+"""If this fails, a report cannot be read in a browser, or not by everyone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of a report: what it says, what it must not do, and that it is one file."""
+"""If this fails, the page of a report leaves something out, or loads something from elsewhere."""
 
 from __future__ import annotations
 

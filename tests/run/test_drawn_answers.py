@@ -1,6 +1,6 @@
-"""Answers of a log whose contexts were drawn, against plain formulas and against the whole log.
+"""If this fails, an answer about drawn contexts is off, or its interval ignores the drawing.
 
-If they failed, an answer from a million of 167 million lists would be off by more than it says.
+An answer from a million of 167 million lists would be off by more than it says.
 """
 
 from __future__ import annotations

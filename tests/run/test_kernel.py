@@ -1,4 +1,4 @@
-"""The same answer whatever else is asked, and in one process where a log stays in memory.
+"""If this fails, an answer depends on what else is asked, or on the size of batches.
 
 However a log is stored and dealt to batches, the answer is the same: `tests/metamorphic`.
 """

@@ -1,4 +1,4 @@
-"""The far ends of what numbers can be: right, as exact fractions have it, or refused."""
+"""If this fails, very large or small numbers overflow into an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The truth of `benchmarks.exam`: expected clicks are those of every outcome."""
+"""If this fails, the exam marks answers by a wrong truth."""
 
 import numpy as np
 import pytest

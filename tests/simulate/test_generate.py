@@ -1,4 +1,4 @@
-"""Logs: the same for the same seed, wherever they are written, and distributed as they should."""
+"""If this fails, a simulated log cannot be drawn again, or is not distributed as said."""
 
 import numpy as np
 import pyarrow.dataset as ds

@@ -1,4 +1,4 @@
-"""The shop: its truth beside counted clicks and brute force, and what its regimes are about."""
+"""If this fails, the shop's truth, by which the default estimator was judged, is wrong."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Worlds tell the truth: exact clicks, samples that agree with them, exact values of policies."""
+"""If this fails, simulated worlds tell a wrong truth, and every study with them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The tally adds, is an ordinary file, and leaves nothing behind."""
+"""If this fails, days that are added are not the whole, or tables are left behind."""
 
 import datetime as dt
 import gc

@@ -1,4 +1,4 @@
-"""A tally's rows come in one order, from memory, from a file and from any engine."""
+"""If this fails, rows of a tally come in an order that its readers do not expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if it dies here: full disks, damaged files, closed pipes, signals. Nothing half-written."""
+"""If this fails, a full disk or a signal leaves half a file that looks whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from data never becomes code, markup, terminal control or a formula; secrets stay secret."""
+"""If this fails, text from data becomes code, markup or a formula."""
 
 from __future__ import annotations
 

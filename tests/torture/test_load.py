@@ -1,4 +1,4 @@
-"""Many evaluations in one process, at once, interrupted, and in other processes: the same bits."""
+"""If this fails, the thousandth answer of a process differs from its first, or memory grows."""
 
 from __future__ import annotations
 

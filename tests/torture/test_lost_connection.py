@@ -1,4 +1,4 @@
-"""A database server that ends the connection while it works for us."""
+"""If this fails, a lost connection ends in a wrong answer, or in a stack of calls."""
 
 from __future__ import annotations
 

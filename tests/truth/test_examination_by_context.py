@@ -1,4 +1,4 @@
-"""p(k | x) of the paper's position-based model: a curve for each context, by the literal formula.
+"""If this fails, a curve for each context gives another value than the paper's formula.
 
     V̂(h) = 1/|S| Σ_S Σ_k θ_k w(a_k, k) min{⟨θ ∘ p_x, h(a_k, · | x)⟩ / ⟨θ ∘ p_x, π̂(a_k, · | x)⟩, M}
 

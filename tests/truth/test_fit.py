@@ -1,4 +1,4 @@
-"""The ladder's fit, against its equations written down from the formulas and solved by SciPy."""
+"""If this fails, the default estimator's fit does not solve its own equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws that hold whatever was logged, and truths of first clicks in worlds that are enumerated."""
+"""If this fails, an estimator breaks a proposition of the paper, or misses an enumerated truth."""
 
 import itertools
 import math

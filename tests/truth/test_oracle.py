@@ -1,4 +1,4 @@
-"""The oracle, held against hand calculation and against the enumeration of every possible log."""
+"""If this fails, the oracle is wrong, and all that was held against it."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The paper's estimators, each by its line of Table 2 (docs/paper.md names these tests).
+"""If this fails, an estimator is not the one in Table 2 of the paper.
 
 The record sums of the oracle are those of the table, term by term.
 """

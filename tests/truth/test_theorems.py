@@ -1,4 +1,4 @@
-"""What is wrong with Theorems 1 and 2 in print, and what holds (experiments/notes/theorems.md)."""
+"""If this fails, what is said of the paper's Theorems 1 and 2 is wrong."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a product of hazards refuses, what it rests on, and what moves it besides the records."""
+"""If this fails, "at least one click" is answered where it cannot be known."""
 
 from collections import Counter
 

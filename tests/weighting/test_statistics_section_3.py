@@ -1,4 +1,4 @@
-"""The subtleties of STATISTICS.md, section 3, items 2 to 5: each with tests that name it."""
+"""If this fails, an error that STATISTICS.md section 3 derives is left out."""
 
 import math
 from typing import Any, ClassVar
