@@ -8,7 +8,6 @@ python -m benchmarks coverage many --parts users days --logs 100         # users
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -31,7 +30,7 @@ from benchmarks.replications import (
     policy_of,
     stationary,
 )
-from benchmarks.study import Column, Row, Rows, Task, mean, study
+from benchmarks.study import Column, Row, Rows, Task, grid, mean, study
 from foreclick import simulate
 from foreclick.simulate import Simulation
 
@@ -66,11 +65,10 @@ def single(
     replications: int = 4_000,
 ) -> Iterator[Task]:
     """One context, independent records; counts of outcomes are drawn instead of records."""
-    for size, world, seed in itertools.product(sizes, worlds, seeds):
-        yield partial(in_one_context, world, seed, size, replications)
+    return grid(in_one_context, sizes, worlds, seeds, [replications])
 
 
-def in_one_context(name: str, seed: int, records: int, replications: int) -> list[Row]:
+def in_one_context(records: int, name: str, seed: int, replications: int) -> list[Row]:
     """A row for each candidate and estimator."""
     scene = make_scene(name, seed)
     chances = scene.outcomes[2]
@@ -108,11 +106,10 @@ def many(
     seed: int = 1,
 ) -> Iterator[Task]:
     """Many contexts, where users and days differ or where much of the candidate was never shown."""
-    for world, part in itertools.product(worlds, parts):
-        yield partial(in_many_contexts, part, world, logs, seed)
+    return grid(in_many_contexts, worlds, parts, [logs], [seed])
 
 
-def in_many_contexts(part: str, world: str, logs: int, seed: int) -> list[Row]:
+def in_many_contexts(world: str, part: str, logs: int, seed: int) -> list[Row]:
     """A row for each estimator; whole logs are drawn, several are tallied together."""
     simulation, policy, clusters = PARTS[part](world, seed)
     packs = (range(first, min(first + PACK, logs)) for first in range(0, logs, PACK))

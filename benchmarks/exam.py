@@ -31,7 +31,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +38,7 @@ import pyarrow as pa
 
 import foreclick as fc
 from benchmarks.shop import ANSWERS, CPU, LEAKS, METRICS, asked
-from benchmarks.study import Row, Task, run, study
+from benchmarks.study import Row, Task, grid, run, study
 
 try:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -440,8 +439,7 @@ def exam(
 ) -> Iterator[Task]:
     """The default answer where rankers are really trained; `since`: the truth from a day on."""
     options = {"trained_until": TRAINED_UNTIL} | ({"estimators": estimators} if estimators else {})
-    for number in range(seed, seed + logs):
-        yield partial(answers, number, lists, options, since)
+    return grid(answers, range(seed, seed + logs), [lists], [options], [since])
 
 
 def answers(seed: int, lists: int, options: dict[str, Any], since: int) -> list[Row]:

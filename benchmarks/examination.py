@@ -13,7 +13,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.study import LOGS, Column, Row, Task, mean, study
+from benchmarks.study import LOGS, Column, Row, Task, grid, mean, study
 from foreclick import simulate
 
 CURVES = {
@@ -57,12 +56,10 @@ def write(p: tuple[float, ...], records: int, seed: int, path: Path) -> None:
 )
 def examination(records: int = 9_000_000, logs: int = 3, seed: int = 0) -> Iterator[Task]:
     """How well a known examination curve is found."""
-    for number in range(seed, seed + logs):
-        for curve in CURVES:
-            yield partial(measured, curve, records, number)
+    return grid(measured, range(seed, seed + logs), CURVES, [records])
 
 
-def measured(curve: str, records: int, seed: int) -> list[Row]:
+def measured(seed: int, curve: str, records: int) -> list[Row]:
     """The largest error for both parts of the queries."""
     p = CURVES[curve]
     parts = {"frequent": f"query < {FREQUENT}", "tail": f"query >= {FREQUENT}"}
@@ -154,8 +151,7 @@ def small(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
 )
 def coverage(logs: int = 100) -> Iterator[Task]:
     """How often intervals hold the curve in small logs."""
-    for setting in SETTINGS:
-        yield partial(covered, setting, logs)
+    return grid(covered, SETTINGS, [logs])
 
 
 def covered(setting: Setting, replications: int) -> list[Row]:

@@ -14,7 +14,6 @@ python -m benchmarks headline null --worlds PBM --logs 20 --seed 1
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 import foreclick as fc
 from benchmarks.replications import make_world, policy_of, zipf
 from benchmarks.shop import beside
-from benchmarks.study import HELD, LOGS, Column, Row, Task, study, total
+from benchmarks.study import HELD, LOGS, Column, Row, Task, grid, study, total
 from foreclick import simulate
 
 METRIC, POSITIONS, CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = "dcg@5", 5, 12, 8, 60, 14, 20_000
@@ -108,9 +107,7 @@ def null(
     worlds: list[str] = WORLDS, logs: int = 60, seed: int = 1, lift: float = 0.0
 ) -> Iterator[Task]:
     """Verdicts on candidates worth what production is, or so much more."""
-    for world in worlds:
-        for number in range(seed, seed + logs):
-            yield partial(verdicts, world, number, lift)
+    return grid(verdicts, worlds, range(seed, seed + logs), [lift])
 
 
 def verdicts(name: str, seed: int, lift: float) -> list[Row]:
@@ -126,9 +123,7 @@ def verdicts(name: str, seed: int, lift: float) -> list[Row]:
 @study("headline segments", ["world"], LOGS, total("told", "logs with a verdict"))
 def segments(worlds: list[str] = WORLDS, logs: int = 60, seed: int = 1) -> Iterator[Task]:
     """Verdicts in segments that mean nothing, on candidates worth what production is."""
-    for world in worlds:
-        for number in range(seed, seed + logs):
-            yield partial(in_segments, world, number)
+    return grid(in_segments, worlds, range(seed, seed + logs))
 
 
 def in_segments(name: str, seed: int) -> list[Row]:
@@ -148,9 +143,7 @@ NEW = {"duds": [0, 1, 7, 8, 9], "star": [7, 3, 4, 5, 6], "thin": [0, 7, 1, 8, 2]
 @study("headline unseen", ["kind", "estimator"], LOGS, total("wrong", "false verdicts"))
 def unseen(logs: int = 60, seed: int = 1) -> Iterator[Task]:
     """Verdicts on candidates with items that were never shown, in a PBM."""
-    for kind in KINDS:
-        for number in range(seed, seed + logs):
-            yield partial(with_new, kind, number)
+    return grid(with_new, KINDS, range(seed, seed + logs))
 
 
 def with_new(kind: str, seed: int) -> list[Row]:
@@ -200,13 +193,12 @@ SHUFFLED = (
 @study("headline order", ["log", "estimator"], LOGS, HELD)
 def order(logs: int = 60, seed: int = 1) -> Iterator[Task]:
     """Three items in random order, 4,000 records on 10 days, of 800 users; another order."""
-    for kind, contexts, varies in SHUFFLED:
-        for number in range(seed, seed + logs):
-            yield partial(shuffled, kind, contexts, varies, number)
+    return grid(shuffled, SHUFFLED, range(seed, seed + logs))
 
 
-def shuffled(kind: str, contexts: int, varies: tuple[str, ...], seed: int) -> list[Row]:
+def shuffled(log: tuple[str, int, tuple[str, ...]], seed: int) -> list[Row]:
     """Lifts of clicks@3 by the ladder and `ip`, beside the true one."""
+    kind, contexts, varies = log
     looks = np.ones(3) if kind == "flat" else np.array([1.0, 0.6, 0.4])
     rng = np.random.default_rng([seed, contexts, len(varies), kind == "flat"])
     rates, x = rng.uniform(0.05, 0.5, (contexts, 3)), rng.integers(0, contexts, 4000)
@@ -215,7 +207,7 @@ def shuffled(kind: str, contexts: int, varies: tuple[str, ...], seed: int) -> li
     rows = {"context": x, "items": list(order)}
     rows |= {"clicks": list((rng.random((4000, 3)) < chance).astype(np.int8))}
     rows |= {"day": rng.integers(0, 10, 4000), "user": rng.integers(0, 800, 4000)}
-    log = fc.read_log(
+    read = fc.read_log(
         pa.table(rows),
         period="day" if "day" in varies else None,
         unit="user" if "user" in varies else None,
@@ -225,5 +217,5 @@ def shuffled(kind: str, contexts: int, varies: tuple[str, ...], seed: int) -> li
     truth = worth[x].mean() / chance.sum(axis=1).mean() - 1
     policy = fc.Ranking({"context": list(range(contexts)), "items": new.tolist()})
     key = {"log": f"{kind}, {contexts} contexts, {' and '.join(varies)}"}
-    found = fc.evaluate(log, policy, metrics="clicks@3", estimators=["ladder", "ip"])
+    found = fc.evaluate(read, policy, metrics="clicks@3", estimators=["ladder", "ip"])
     return [key | {"estimator": row["estimator"]} | beside(row, truth) for row in found]

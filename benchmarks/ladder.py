@@ -13,14 +13,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.study import LOGS, Column, Row, Rows, Task, inside, run, study
+from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, inside, run, study
 from foreclick import simulate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
@@ -107,13 +107,6 @@ def policy(lists: Any) -> fc.Ranking:
     return fc.Ranking(pa.table({"context": context, "items": items.tolist()}))
 
 
-def tasks(work: Any, worlds: list[str], logs: int, seed: int) -> Iterator[Task]:
-    """One log of each world and seed."""
-    for name in worlds:
-        for number in range(seed, seed + logs):
-            yield partial(work, name, number)
-
-
 # --- how far it is from the truth ---------------------------------------------------------------
 
 
@@ -136,7 +129,7 @@ def ratio(one: str, other: str) -> Column:
 )
 def accuracy(worlds: list[str] = WORLDS, logs: int = 30, seed: int = 5_100_000) -> Iterator[Task]:
     """RMSE over contexts and days, each predicted from the other days, against the truth."""
-    yield from tasks(errors_of, worlds, logs, seed)
+    return grid(errors_of, worlds, range(seed, seed + logs))
 
 
 def errors_of(name: str, seed: int) -> list[Row]:
@@ -179,7 +172,7 @@ def expected_beside(source: simulate.Simulation, seed: int) -> pa.Table:
 )
 def coverage(worlds: list[str] = WORLDS, logs: int = 30, seed: int = 5_100_000) -> Iterator[Task]:
     """How often the intervals of the ladder hold V(h), and its change against production."""
-    yield from tasks(intervals, worlds, logs, seed)
+    return grid(intervals, worlds, range(seed, seed + logs))
 
 
 def intervals(name: str, seed: int) -> list[Row]:

@@ -11,13 +11,12 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import foreclick as fc
 from benchmarks.shop import read
-from benchmarks.study import Column, Row, Rows, Task, run, study
+from benchmarks.study import Column, Row, Rows, Task, grid, run, study
 from foreclick.simulate import shop
 
 SHARED = Path(__file__).parents[2] / "shared" / "benchmarks"
@@ -38,8 +37,7 @@ def often(family: str) -> Column:
 @study("notes", ["note"], often("shop"), often("exam"))
 def notes(logs: int = 5, records: int = 30_000) -> Iterator[Task]:
     """How often each note stands under an answer."""
-    yield partial(standing, "shop", logs, records)
-    yield partial(standing, "exam", logs, records)
+    return grid(standing, ("shop", "exam"), [logs], [records])
 
 
 def standing(family: str, logs: int, records: int) -> list[Row]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import foreclick as fc
 from benchmarks.shop import read
-from benchmarks.study import LOGS, Row, Task, mean, study
+from benchmarks.study import LOGS, Row, Task, grid, mean, study
 from foreclick import simulate
 from foreclick.optimization.optimize import Optimized
 from foreclick.simulate import shop
@@ -121,11 +121,10 @@ def optimize(
     seeds: list[int] = [1, 2, 3],
 ) -> Iterator[Task]:
     """How good optimised policies really are, with so many records a query."""
-    for explores, name, seed in itertools.product((True, False), worlds, seeds):
-        yield partial(policies, name, explores, records, seed, ways)
+    return grid(policies, (True, False), worlds, seeds, [records], [ways])
 
 
-def policies(name: str, explores: bool, records: int, seed: int, ways: list[str]) -> list[Row]:
+def policies(explores: bool, name: str, seed: int, records: int, ways: list[str]) -> list[Row]:
     """For each way to choose: gap closed, queries made worse, naive and honest error, changed."""
     rng = np.random.default_rng(seed)
     source, attraction = world(name, rng)

@@ -18,7 +18,6 @@ is what users were shown, not what they might have been shown.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import foreclick as fc
-from benchmarks.study import HELD, LOGS, RATIO, Column, Row, Task, inside, mean, study
+from benchmarks.study import HELD, LOGS, RATIO, Column, Row, Task, grid, inside, mean, study
 
 CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = 20, 8, 40, 14, 12_000
 EXAMINED = np.array([1.0, 0.6, 0.4])
@@ -141,8 +140,7 @@ def policy_of(world: Scene, mass: Floats) -> fc.Lists:
 )
 def ratios(logs: int = 300, seed: int = 601, estimators: list[str] = ESTIMATORS) -> Iterator[Task]:
     """How often intervals of ratio metrics hold."""
-    for number in range(logs):
-        yield partial(answers, seed, number, estimators)
+    return grid(answers, [seed], range(logs), [estimators])
 
 
 def answers(seed: int, number: int, estimators: list[str]) -> list[Row]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.study import Row, Task, mean, study
+from benchmarks.study import Row, Task, grid, mean, study
 from foreclick import datasets
 from foreclick.questions.backtest import Backtest, backtest_by
 from foreclick.run.holdout import Protocol
@@ -79,8 +78,7 @@ LOGS: dict[str, Callable[[Path], Backtest]] = {
 )
 def real(data: str = "data", logs: list[str] = list(LOGS)) -> Iterator[Task]:
     """The estimators on real logs: RMSE without a clip, and at the best M."""
-    for log in logs:
-        yield partial(held_out, log, Path(data))
+    return grid(held_out, logs, [Path(data)])
 
 
 def held_out(log: str, data: Path) -> list[Row]:

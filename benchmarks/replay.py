@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +39,7 @@ from benchmarks.study import (
     Row,
     Rows,
     Task,
+    grid,
     mean,
     right,
     study,
@@ -90,8 +90,7 @@ def replay(
     tests: int = 60, records: int = 400_000, world: str = "shop", forward: bool = False
 ) -> Iterator[Task]:
     """Simulated A/B tests, predicted and measured; `forward`: from the control alone."""
-    for number in range(tests):
-        yield partial(tested, number, records, world, forward)
+    return grid(tested, range(tests), [records], [world], [forward])
 
 
 def tested(number: int, records: int, world: str, forward: bool) -> list[Row]:

@@ -73,30 +73,18 @@ class Scene:
     def _chance(self, pattern: Integers) -> Floats:
         """The probability of one click pattern on each list."""
         contexts = np.zeros(len(self.lists), dtype=np.int64)
-        steps = self._steps()
-        if steps is None:
-            clicks = self.world.clicks(contexts, self.lists)
-            chance = np.where(pattern == 1, clicks, 1 - clicks).prod(axis=1)
-            return np.asarray(chance, dtype=np.float64)
-        attraction, on_click, on_skip = (np.broadcast_to(s, self.lists.shape) for s in steps)
+        steps = self.world._steps(contexts, self.lists)  # noqa: SLF001 - in closed form
+        attracts, examined, on_click, on_skip = (
+            np.broadcast_to(s, self.lists.shape) for s in steps
+        )
+        rate = attracts * examined
         # A user who has left is not seen to have left: both kinds are followed.
         reading, left = np.ones(len(self.lists)), np.zeros(len(self.lists))
         for k, clicked in enumerate(pattern):
-            here = reading * (attraction[:, k] if clicked else 1 - attraction[:, k])
+            here = reading * (rate[:, k] if clicked else 1 - rate[:, k])
             goes_on = (on_click if clicked else on_skip)[:, k]
             reading, left = here * goes_on, here * (1 - goes_on) + (0 if clicked else left)
         return reading + left
-
-    def _steps(self) -> tuple[Any, Any, Any] | None:
-        """Attraction, and the chance to go on after a click and after none, of users who read."""
-        world = self.world
-        if isinstance(world, simulate.Cascade):
-            return np.asarray(world.attraction)[0, self.lists], 0.0, 1.0
-        if isinstance(world, simulate.DBN):
-            satisfied = np.asarray(world.satisfaction)[0, self.lists]
-            on = float(world.continuation)
-            return np.asarray(world.attraction)[0, self.lists], (1 - satisfied) * on, on
-        return None
 
     def log(self, counts: NDArray[Any]) -> fc.Log:
         """A log with a replication for each row of counts, one column an outcome."""

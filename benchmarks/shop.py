@@ -27,7 +27,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import duckdb
@@ -46,6 +45,7 @@ from benchmarks.study import (
     Row,
     Rows,
     Task,
+    grid,
     inside,
     mean,
     right,
@@ -79,10 +79,8 @@ def regimes(
 ) -> Iterator[Task]:
     """The default answer in a search shop with a long tail."""
     options = {"estimators": estimators} if estimators else {}
-    for regime in list(REGIMES) if regimes == ["all"] else regimes:
-        shop = replace(REGIMES[regime], records=records or REGIMES[regime].records)
-        for number in range(seed, seed + logs):
-            yield partial(answers, regime, shop, number, options)
+    names = list(REGIMES) if regimes == ["all"] else regimes
+    return grid(answers, names, range(seed, seed + logs), [records], [options])
 
 
 def read(drawn: ShopLog, **roles: Any) -> fc.Log:
@@ -90,8 +88,9 @@ def read(drawn: ShopLog, **roles: Any) -> fc.Log:
     return fc.read_log(drawn.log, context="query", period="day", unit="user", **roles)
 
 
-def answers(regime: str, shop: Shop, seed: int, options: dict[str, Any]) -> list[Row]:
+def answers(regime: str, seed: int, records: int | None, options: dict[str, Any]) -> list[Row]:
     """What `evaluate` says of every candidate of one log."""
+    shop = replace(REGIMES[regime], records=records or REGIMES[regime].records)
     drawn = draw(shop, seed)
     rewards = {name: name for name in ("orders", "revenue") if shop.prices}
     tally = fc.tally(read(drawn, rewards=rewards))
@@ -165,13 +164,10 @@ def parts(
     records: int = 100_000,
 ) -> Iterator[Task]:
     """Answers by segment in shops where one segment has a taste of its own."""
-    for share in shares:
-        for taste in apart:
-            for number in range(seed, seed + logs):
-                yield partial(of_others, share, taste, records, number)
+    return grid(of_others, shares, apart, range(seed, seed + logs), [records])
 
 
-def of_others(share: float, apart: float, records: int, seed: int) -> list[Row]:
+def of_others(share: float, apart: float, seed: int, records: int) -> list[Row]:
     """The answers of the other users, for each candidate and metric."""
     drawn = draw(Shop(records=records, others=(share, apart)), seed)
     tally, found = fc.tally(read(drawn, segments="taste")), []
@@ -209,9 +205,7 @@ def drawing(
     seed: int = 52_000,
 ) -> Iterator[Task]:
     """Answers of drawn contexts beside those of the whole log."""
-    for regime in regimes:
-        for number in range(logs):
-            yield partial(against_whole, regime, seed + number, lists, sample, draws)
+    return grid(against_whole, regimes, range(seed, seed + logs), [lists], [sample], [draws])
 
 
 def against_whole(regime: str, seed: int, lists: int, sample: int, draws: int) -> list[Row]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import itertools
 import json
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -180,6 +182,11 @@ def study(
 
 
 # --- a run ----------------------------------------------------------------------------------------
+
+
+def grid(work: Callable[..., list[Row]], *axes: Iterable[Any]) -> Iterator[Task]:
+    """A task for each combination of the axes' values, the last of which varies fastest."""
+    return (partial(work, *values) for values in itertools.product(*axes))
 
 
 def run(name: str, given: Sequence[str]) -> None:

@@ -18,10 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-from benchmarks.study import Row, Task, study, total
+from benchmarks.study import Row, Task, grid, study, total
 
 CODES = {signal.SIGKILL: {-9}, signal.SIGTERM: {143, -15}, signal.SIGINT: {130, -2}}
 MADE = (
@@ -87,8 +86,7 @@ WRONG = (
 @study("torture", ["command"], total("at work", "killed at work"), *map(total, WRONG))
 def torture(moments: int = 20, commands: list[str] = list(COMMANDS)) -> Iterator[Task]:
     """Kill every command that writes; all counts but the first should be 0."""
-    for name in commands:
-        yield partial(tortured, name, moments)
+    return grid(tortured, commands, [moments])
 
 
 def tortured(name: str, moments: int) -> list[Row]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ import numpy as np
 import foreclick as fc
 from benchmarks.candidates import drifting, of_known_value, steady
 from benchmarks.replications import HOLDS, METRIC, make_world, mostly, stationary
-from benchmarks.study import LOGS, Column, Row, Rows, Task, inside, study
+from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, inside, study
 from foreclick import inference
 from foreclick.simulate import Simulation
 
@@ -93,13 +92,10 @@ def verdicts(
     seed: int = 1,
 ) -> Iterator[Task]:
     """`compare` of candidates of known value and production."""
-    for world in worlds:
-        for ranker in ("steady", "drifting"):
-            for number in range(logs):
-                yield partial(of_pairs, world, ranker, estimators, seed, number)
+    return grid(of_pairs, worlds, ("steady", "drifting"), range(logs), [estimators], [seed])
 
 
-def of_pairs(world: str, ranker: str, estimators: list[str], seed: int, number: int) -> list[Row]:
+def of_pairs(world: str, ranker: str, number: int, estimators: list[str], seed: int) -> list[Row]:
     """All pairs of one log."""
     made = steady(world, seed) if ranker == "steady" else drifting(world, seed)
     simulation = replace(made, shock_sd=SHOCK)
@@ -158,9 +154,7 @@ def pairs(
     seed: int = 1,
 ) -> Iterator[Task]:
     """How often intervals of pairs hold where cells are small."""
-    for world in worlds:
-        for number in range(logs):
-            yield partial(one_pair, world, estimators, seed, number)
+    return grid(one_pair, worlds, range(logs), [estimators], [seed])
 
 
 def pair_of(name: str, seed: int) -> tuple[Simulation, dict[str, fc.Lists]]:
@@ -174,7 +168,7 @@ def pair_of(name: str, seed: int) -> tuple[Simulation, dict[str, fc.Lists]]:
     return simulation, candidates
 
 
-def one_pair(name: str, estimators: list[str], seed: int, number: int) -> list[Row]:
+def one_pair(name: str, number: int, estimators: list[str], seed: int) -> list[Row]:
     """The pair in one log, by each estimator."""
     simulation, candidates = pair_of(name, seed)
     table = simulation.sample(seed=1000 + number)
