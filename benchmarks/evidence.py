@@ -1,4 +1,4 @@
-"""Writes the tables of docs/evidence.md from results/*.json: `python -m benchmarks evidence`.
+"""Writes tables of the documentation from results/*.json: `python -m benchmarks evidence`.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`; the function of that name below
 renders it, from rows that it looks up in the results of studies. Under it stands what made them:
@@ -17,7 +17,8 @@ from typing import Any
 
 from benchmarks.study import RESULTS, Row
 
-PAGE = Path(__file__).parents[1] / "docs" / "evidence.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "evidence.md", DOCS / "howto" / "large.md")
 ESTIMATORS = ("ladder", "estimation", "estimators", "weighting", "run", "curves", "questions")
 """The packages whose changes make a figure old; `estimators` held some of them before."""
 
@@ -30,19 +31,16 @@ class Results:
         self.used: list[dict[str, Any]] = []
 
     def rows(self, study: str, **key: Any) -> list[Row]:
-        """The rows of a study that have these values."""
-        found = []
-        for run in self.runs[study]:
-            mine = [row for row in run["rows"] if key.items() <= row.items()]
-            if mine and run not in self.used:
-                self.used.append(run)
-            found += mine
-        if not found:
-            raise LookupError(f"results/{study}.json has no row with {key}")
-        return found
+        """The rows that have these values, of the latest run that has any."""
+        for run in reversed(self.runs[study]):
+            found = [row for row in run["rows"] if key.items() <= row.items()]
+            if found:
+                self.used += [] if run in self.used else [run]
+                return found
+        raise LookupError(f"results/{study}.json has no row with {key}")
 
     def row(self, study: str, **key: Any) -> Row:
-        """The latest such row."""
+        """The only such row, or the last."""
         return self.rows(study, **key)[-1]
 
 
@@ -323,6 +321,24 @@ def scale(of: Results) -> Iterator[str]:
     )
 
 
+def sizes(of: Results) -> Iterator[str]:
+    labels = {
+        "200,000": "200,000, all read",
+        "1,000,000": "1 million, all read",
+        "10,000,000": "10 million, 1 million drawn",
+        "167,000,000": "167 million, 1 million drawn",
+    }
+    yield head(
+        "lists", "the engine's own GROUP BY", "tally", "first answer", "next candidate", "peak"
+    )
+    for size, label in labels.items():
+        rows = [
+            of.row("perf", log=f"shop, {size}", step=step)
+            for step in ("engine", "tally", "first", "next")
+        ]
+        yield line(label, *(f"{row['cpu']:.3g}" for row in rows), f"{rows[-1]['peak']:.1f} GB")
+
+
 def engines(of: Results) -> Iterator[str]:
     yield head("engine", "random logs", "differences")
     for row in of.rows("engines"):
@@ -334,15 +350,16 @@ def engines(of: Results) -> Iterator[str]:
 
 def tests(of: Results) -> Iterator[str]:
     yield head("what", "figure")
-    for row in of.rows("tests"):
-        yield line(row["what"], row["figure"])
+    for run in of.runs["tests"]:
+        for row in of.rows("tests", what=run["rows"][0]["what"]):
+            yield line(row["what"], row["figure"])
 
 
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
     each.__name__: each
     for each in (
         *(shop, exam, worlds, replay, null, dense, single, rewards),
-        *(real, optimize, optimize_shop, scale, engines, tests),
+        *(real, optimize, optimize_shop, scale, sizes, engines, tests),
     )
 }
 
@@ -358,7 +375,7 @@ def age(commit: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        cwd=PAGE.parents[1],
+        cwd=DOCS.parent,
     )
     return f"{found.stdout.strip()} changes ago" if found.returncode == 0 else "? changes ago"
 
@@ -369,7 +386,7 @@ def made_by(runs: Sequence[dict[str, Any]]) -> str:
     for run in runs:
         short = re.sub(r"(--\w+) (?!-)[^-]{30,}?(?= --|$)", r"\1 …", run["command"])
         mine = commands.setdefault(run["commit"], [])
-        mine.append(f"`{short.removeprefix('python -m benchmarks ')}`")
+        mine.append(f"`{short}`")
     each = (f"{', '.join(mine)} at {commit}, {age(commit)}" for commit, mine in commands.items())
     return f"Made by {'; '.join(each)}."
 
@@ -388,5 +405,6 @@ def rendered(page: str) -> str:
 
 
 def main(_: Sequence[str] = ()) -> None:
-    """Write the page."""
-    PAGE.write_text(rendered(PAGE.read_text()))
+    """Write the pages."""
+    for page in PAGES:
+        page.write_text(rendered(page.read_text()))
