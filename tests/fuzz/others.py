@@ -23,6 +23,7 @@ from foreclick.questions.backtest import backtest_by
 from foreclick.run.estimate import estimate
 from foreclick.run.holdout import Protocol
 from tests.answers import clipped
+from tests.fuzz import unchanged
 from tests.fuzz.draws import Case, Measure, draw
 from tests.fuzz.given import logging_of, policy_of, read, tally_of
 from tests.fuzz.judge import (
@@ -43,13 +44,12 @@ from tests.fuzz.judge import (
 )
 from tests.fuzz.pairs import judge_baseline, judge_compare
 from tests.fuzz.ratios import judge_ratios
-from tests.metamorphic import judge as changes
 from tests.truth import firsts, oracle, protocol
 from tests.truth import ladder as rungs
 from tests.truth.oracle import Record
 from tests.truth.protocol import Dated
 
-LOGS = {"changes": changes.compared, "tiny": changes.contradictions}
+LOGS = {"changes": unchanged.compared, "tiny": unchanged.contradictions}
 """What is asked of other logs than those with an oracle."""
 
 P = (1.0, 0.7, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02)

@@ -1,6 +1,6 @@
 """If this fails, an answer depends on what else is asked, or on the size of batches.
 
-However a log is stored and dealt to batches, the answer is the same: `tests/metamorphic`.
+However a log is stored and dealt to batches, the answer is the same: `tests/fuzz/changes.py`.
 """
 
 import math

@@ -5,8 +5,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.inference import contrasts
-from tests.metamorphic.changes import CHANGES
-from tests.metamorphic.judge import compared, contradictions
+from tests.fuzz.changes import CHANGES
+from tests.fuzz.unchanged import compared, contradictions
 from tests.tries import tries
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, ModelError, PolicyError
 from tests.answers import clipped
-from tests.metamorphic.changes import CHANGES, Side
-from tests.metamorphic.logs import RandomLog, random_log
+from tests.fuzz.changes import CHANGES, Side
+from tests.fuzz.plain import RandomLog, random_log
 
 CLOSE = 1e-9
 """Of the larger of two numbers: by how much they may differ."""

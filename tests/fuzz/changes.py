@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from tests.batches.sizes import in_batches
-from tests.metamorphic.logs import RandomLog
+from tests.fuzz.plain import RandomLog
 
 Rng = np.random.Generator
 
