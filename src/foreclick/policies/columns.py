@@ -30,6 +30,9 @@ ColumnsByRole: TypeAlias = dict[str, Any]
 """Columns by what they hold; the context's is None where there is one context for all."""
 
 
+_REFUSED = (SourceError, PolicyError, InvalidLogError)
+
+
 def as_policy(
     candidate: PolicyLike,
     names: Names | None = None,
@@ -53,8 +56,9 @@ def as_policy(
         if is_run(candidate) or is_listed(candidate, names.get(CONTEXT)):
             return Ranking(candidate)
         return policy_of(open_source(candidate), names, contexts=contexts, remedy=_in_python)
-    except (SourceError, PolicyError, InvalidLogError) as error:
-        raise type(error)(f"{name}: {error}") from error
+    except _REFUSED as error:  # of a child, which may be made of more than a message, its parent
+        kind = next(kind for kind in _REFUSED if isinstance(error, kind))
+        raise kind(f"{name}: {error}") from error
 
 
 def policy_for(tally: Tally, candidate: PolicyLike, name: str = "candidate") -> Policy:
