@@ -164,7 +164,6 @@ def reproduce(
         found, failures = _experiments(counted, one)
         rows = [row for name, result in found.items() for row in _rows(name, result, known=known)]
         notes += failures
-        notes += [f"{name}: {note}" for name, result in found.items() for note in result.notes]
         figures: tuple[Path, ...] = ()
         if folder is not None:
             report_step("Drawing the figures")

@@ -38,6 +38,7 @@ from foreclick.logs.drawing import totals_of
 from foreclick.logs.roles import SAMPLING_WEIGHT
 from foreclick.logs.validate import any_of
 from foreclick.options import checked
+from foreclick.progress import report_step
 from foreclick.tallies import totals as sums_of_log
 from foreclick.tallies.files import (
     GROUP_ROWS,
@@ -452,7 +453,7 @@ def _copied(tally: Tally) -> Tally:
 
 
 def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
-    """The tally of a log in this process, where statistics are computed, and a note on it.
+    """The tally of a log in this process, where statistics are computed, and notes on it.
 
     A log in a cluster or a server is tallied there, and the rows of its tally are copied:
     once, however many questions follow. Too many of them stay in a cluster that can work on them.
@@ -465,10 +466,8 @@ def local_tally(log: LogLike) -> tuple[Tally, list[str]]:
         rows = number_of(local.row_count(), "row")
         return local, [*notes, f"The {rows} of the tally stayed in {there}, where it was made."]
     if local.engine.far:
+        report_step(f"Copying the tally from {there}")
         local = _copied(local)
-    if local.source:
-        rows = number_of(local.row_count(), "row")
-        notes.append(f"The log was tallied in {local.source}; the {rows} of its tally were copied.")
     return local, notes
 
 
