@@ -16,7 +16,7 @@ from foreclick import datasets
 from foreclick.cli import main
 from foreclick.errors import ForeclickError, SourceError
 
-OTHER = "lines that are no list and no click of the log"
+OTHER = "lines that are neither a list nor a click of the log"
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_an_item_twice_keeps_its_first_place_and_moves_nothing(write):
 def test_the_command_line_tallies_a_public_log(write, tmp_path, capsys):
     out = str(tmp_path / "tally.parquet")
     assert main(["tally", str(write(CLEAN)), "--tracker", "yandex", "-o", out]) == 0
-    assert "no list and no click" in capsys.readouterr().out
+    assert "neither a list nor a click" in capsys.readouterr().out
     assert rows(fc.read_tally(out)) == CLEAN_ROWS
 
 

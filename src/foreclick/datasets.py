@@ -349,7 +349,7 @@ def _read(
     if contexts is not None:
         return log
     own = rows + ("{source}" in layout.clicks and _count(clicks))  # others have both in a line
-    facts = {"lines": lines, "lines that are no list and no click of the log": lines - own}
+    facts = {"lines": lines, "lines that are neither a list nor a click of the log": lines - own}
     added = [
         {"fact": fact, "found": found, "done": None, "example": None}
         for fact, found in facts.items()

@@ -173,7 +173,7 @@ def reproduce(
         tuple(rows),
         tuple(rows[0]),
         tuple(notes),
-        title="By how much less estimators err, at least",
+        title="By how much estimators reduce the error of others (RMSE), at least",
         backtests=found,
         figures=figures,
     )

@@ -243,8 +243,8 @@ def _advice(facts: list[Fact]) -> Iterator[str]:
     known: dict[str, Any] = {fact: value for _, fact, value in facts}
     if (median := known["records in the median context"]) < FEW_RECORDS:
         yield (
-            f"The median context has {median:g} records: a coarser context (query class, or "
-            "context=None) would let the log say more."
+            f"The median context has {median:g} {plural(median, 'record')}: with a coarser context "
+            "(query class, or context=None), the log would cover more."
         )
     if known[_SEVERAL] > 0:
         yield (
