@@ -116,8 +116,8 @@ def test_the_rest_that_is_told_is_right_to_a_factor_of_two(tally, monkeypatch, v
                 work.append((1 - plan._SORTED) * plan._READ * len(batch.n) * batch.depth)
             yield batch
 
-    def fitting(tally: Tally, question: Any) -> Any:  # noqa: ANN401
-        found = fit(tally, question)
+    def fitting(tally: Tally, question: Any, depth: int) -> Any:  # noqa: ANN401
+        found = fit(tally, question, depth)
         if any(found):
             work.append((plan._FIT_LOG + plan._FIT_CANDIDATES) * slots)
         return found

@@ -178,7 +178,7 @@ def judge_ladder(case: Case) -> int:
     policy = policy_of(case)
     question = Question([policy], [ladder], metrics, missing="drop", clusters=("record",))
     found = estimate(tally, question)
-    (fit,) = fit_ladders(tally, question)
+    (fit,) = fit_ladders(tally, question, policy_depth(question, tally.shape))
     truth = rungs.Truth.of(fit)
     by_name = {fc.Metric(measure.spelling).name: measure for measure in measures}
     depth = policy_depth(question, tally.shape)  # nothing below is looked at

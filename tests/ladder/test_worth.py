@@ -15,9 +15,9 @@ from foreclick.estimation.columns import View
 from foreclick.ladder import click_value, shrinkage
 from foreclick.ladder.candidates import examined_records
 from foreclick.ladder.click_value import ValuePart
-from foreclick.ladder.fit import earned_by_clicks, fit_candidates, with_click_values
+from foreclick.ladder.fit import fit_candidates, with_click_values
 from foreclick.ladder.rates import RateParameters
-from foreclick.ladder.sample import sampled
+from foreclick.ladder.sample import earned_by_clicks, sampled
 from foreclick.ladder.score import score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target

@@ -37,10 +37,10 @@ from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.rungs import log_cells
 from foreclick.ladder.sample import (
     FitLog,
+    earned_by_clicks,
     fit_known,
     fit_log,
     known_contexts,
-    log_facts,
     sampled,
 )
 from foreclick.ladder.strengths import finer_strengths, item_strengths, list_slots
@@ -51,7 +51,7 @@ from foreclick.models import ClickModel
 from foreclick.policies import Policy
 from foreclick.policies.base import PolicyTable
 from foreclick.progress import report_detail
-from foreclick.question import Question, policy_depth
+from foreclick.question import Question
 from foreclick.tallies.base import Tally
 
 STEP = 0.02
@@ -67,9 +67,15 @@ UNSOLVED = "The fit of click rates did not converge on this log, so they cannot 
 # --- a ladder with candidates ---------------------------------------------------------------------
 
 
-def fit_ladders(tally: Tally, question: Question) -> tuple[CandidateFit | None, ...]:
-    """For each group of targets, a fitted ladder, of contexts that the question does not drop."""
-    firsts, depth = [group[0] for group in question.groups], policy_depth(question, tally.shape)
+def fit_ladders(tally: Tally, question: Question, depth: int) -> tuple[CandidateFit | None, ...]:
+    """For each group of targets, a fitted ladder, of contexts that the question does not drop.
+
+    Args:
+        tally: the log.
+        question: what is asked of it.
+        depth: down to which position policies are asked.
+    """
+    firsts = [group[0] for group in question.groups]
     fits, policies, drop = {}, question.candidates, question.missing == "drop"
     for ladder in dict.fromkeys(first.ladder for first in firsts if first.ladder):
         rewards = [first.metric.reward for first in firsts if first.ladder == ladder]
@@ -173,13 +179,6 @@ def _reported(fit: str, report: FitReport) -> FitReport:
     """The report of a fit, which `--debug` prints."""
     report_detail(f"{fit}: {report}")
     return report
-
-
-def earned_by_clicks(batches: Batches, reward: str) -> bool:
-    """Whether clicks alone earn a reward, other than clicks themselves."""
-    if reward == CLICKS or not {CLICKS, reward} <= set(batches.shape.rewards):
-        return False
-    return reward in log_facts(batches).earned_by_clicks
 
 
 def _fit_candidates(

@@ -99,6 +99,13 @@ def log_facts(batches: Batches) -> LogFacts:
     return _facts(batches, batches)
 
 
+def earned_by_clicks(batches: Batches, reward: str) -> bool:
+    """Whether clicks alone earn a reward, other than clicks themselves."""
+    if reward == CLICKS or not {CLICKS, reward} <= set(batches.shape.rewards):
+        return False
+    return reward in log_facts(batches).earned_by_clicks
+
+
 @kept
 def fit_log(batches: Batches) -> FitLog:
     """What a ladder is fitted to, of all contexts of a log."""

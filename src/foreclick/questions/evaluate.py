@@ -14,7 +14,7 @@ from foreclick.errors import ModelError
 from foreclick.estimation.clusters import clusters_of
 from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
-from foreclick.ladder.fit import earned_by_clicks
+from foreclick.ladder.sample import earned_by_clicks
 from foreclick.logs import PERIOD
 from foreclick.metrics import (
     CLICKS,

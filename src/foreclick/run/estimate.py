@@ -25,7 +25,6 @@ from foreclick.ladder.click_value import ItemGradient
 from foreclick.ladder.fit import fit_ladders
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.score import list_values, score_ladder
-from foreclick.logs import Shape
 from foreclick.models import ClickModel
 from foreclick.policies import Observed, Policy
 from foreclick.progress import report_step
@@ -68,9 +67,10 @@ def estimate(tally: Tally, question: Question) -> Estimates:
         if isinstance(policy, Observed) and not policy.counted.same(tally)
     )
     strata = Strata.of(batches, question)
-    ladders = fit_ladders(tally, question)
+    depth = policy_depth(question, tally.shape)
+    ladders = fit_ladders(tally, question, depth)
     none = (None,) * len(ladders)
-    work = BatchWork(replace(question, earlier=None), tally.shape, strata, sampled, ladders, none)
+    work = BatchWork(replace(question, earlier=None), depth, strata, sampled, ladders, none)
     if question.clusters or strata.split:
         work = replace(work, items=_item_gradients(batches, work))
     found = reduce(added, batches.map(work, question.workers))
@@ -122,11 +122,12 @@ def context_values(tally: Tally, question: Question) -> tuple[pa.Array, Floats, 
         The contexts in the order of the log, and shape (X,) each: the records that count, what the
         first candidate is worth there, and what the second is, or else production; times records.
     """
-    (targets,), (ladder,) = question.groups, fit_ladders(tally, question)
+    depth = policy_depth(question, tally.shape)
+    (targets,), (ladder,) = question.groups, fit_ladders(tally, question, depth)
     contexts, parts = [], []
     for batch in batches_of(tally):
         contexts.append(batch.contexts)
-        view = View.of(batch, question.candidates, policy_depth(question, tally.shape))
+        view = View.of(batch, question.candidates, depth)
         if ladder is not None:
             value = score_ladder(view, targets, ladder, rows=False).value
         else:
@@ -154,7 +155,7 @@ class BatchWork:
 
     Attributes:
         question: what is asked.
-        shape: the columns of the log.
+        depth: down to which position policies are asked.
         strata: the parts of the answer.
         sampled: which candidates are the frequencies of another log.
         ladders: of each group of targets, the fitted ladder, if it is one.
@@ -162,7 +163,7 @@ class BatchWork:
     """
 
     question: Question
-    shape: Shape
+    depth: int
     strata: Strata
     sampled: tuple[int, ...]
     ladders: tuple[CandidateFit | None, ...]
@@ -178,15 +179,10 @@ class BatchWork:
 
     def _by_blocks(self, batch: Batch, do: Callable[[Block], T]) -> T:
         """What is done adds up: some contexts at a time if there are many columns."""
-        columns = max(map(len, self.question.groups)) * len(self.question.candidates)
-        size = max(BLOCK // columns, batch.depth)
-        if batch.lists.size <= size:
-            return do(self._block(batch))
-        return reduce(added, (do(self._block(some)) for some in portions_of(batch, size)))
-
-    def _block(self, batch: Batch) -> Block:
         q = self.question
-        return Block.of(batch, q, policy_depth(q, self.shape), self.strata)
+        size = max(BLOCK // (max(map(len, q.groups)) * len(q.candidates)), batch.depth)
+        some = (batch,) if batch.lists.size <= size else portions_of(batch, size)
+        return reduce(added, (do(Block.of(each, q, self.depth, self.strata)) for each in some))
 
     def _click_value_gradients(self, block: Block) -> tuple[Floats | None, ...]:
         return tuple(
@@ -259,7 +255,8 @@ class BatchWork:
         logging, filled = self._logging(block, targets)
         w = weigh(view, targets, logging)
         sees_items = targets[0].model.sees_items
-        dated = self.shape.period and (bool(q.top) or ("period" in q.clusters and sees_items))
+        dated = bool(q.top) or ("period" in q.clusters and sees_items)
+        dated = dated and "period" in view.batch.clusters
         kinds = cluster_kinds(q.clusters)
         whole = not parts.split and parts.batch.drawn is None
         only = kinds[0] if len(kinds) == 1 and whole else None
