@@ -78,6 +78,7 @@ class PairDays:
         pair, day: Shape (R,); `n`: records; `height`: the sum of their normal scores.
         features: Shape (4, R): powers of production's features up to and with the day.
         whole_log: Shape (4, P): powers of its features of all days.
+        whole_log_until: Shape (4, R): the same counted up to and with the day, over all records.
     """
 
     def __init__(self, batch: Batch, *, dated: bool) -> None:
@@ -115,6 +116,13 @@ class PairDays:
         return np.flatnonzero(np.diff(self.pair_day, prepend=-1))
 
     @cached_property
+    def whole_log_until(self) -> Floats:
+        """Shape (4, R): powers of counts up to and with the day, over a context's records."""
+        both = np.stack([self.before(one) + one for one in (self.n, self.height)])
+        records = np.maximum(self.batch.context_n, 1e-300)[self.batch.pair_context]
+        return powers(both / records[self.pair])
+
+    @cached_property
     def slots(self) -> tuple[Ints, Ints]:
         """The slots (pair · K + position) that are shown, rising, and that of each cell, (U,)."""
         k, count = self.batch.depth, self.batch.pair_count
@@ -123,6 +131,12 @@ class PairDays:
     def before(self, values: Floats) -> Floats:
         """Shape (R,): sums over a pair's days before each; exactly 0 before the first."""
         return sums_before(self.pair, values)
+
+    def change(self, values: Floats) -> Floats:
+        """Shape (…, R): values of a pair's days less those of its day before; 0 before the first."""
+        changes = np.diff(values, axis=-1, prepend=0.0)
+        changes[..., self.starts] = values[..., self.starts]
+        return np.asarray(changes)
 
     def by_pair(self, values: Floats) -> Floats:
         """Shape (…, P): sums over the days of each pair."""

@@ -31,6 +31,7 @@ from foreclick.ladder.diagnostics import counted_clicks, early_z, feedback_z
 from foreclick.ladder.features import expected_by_production
 from foreclick.ladder.fitted import CandidateFit, LadderFit, LadderSpec
 from foreclick.ladder.log_chain import fitted_pairs, ladder_chain, pairs_of
+from foreclick.ladder.mirror import Mirror, day_levels, mirrored_share
 from foreclick.ladder.overlap import fit_overlap
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters
@@ -378,7 +379,7 @@ def _fit_production(log: FitLog, ladder: Ladder, reward: str) -> LadderFit:
     facts, batches = log.facts, log.batches
     spec = LadderSpec(ladder, reward, facts.units.get(reward, 1.0), facts.dated, facts.sample)
     fit = _fit_alternately(batches, _start(batches, spec))
-    fit = _fit_stopping(batches, fit)
+    fit = _fit_mirrored(batches, _fit_stopping(batches, fit))
     parts = _pairs(batches, fit)
     slots = [
         list_slots(
@@ -452,6 +453,30 @@ def _fit_stopping(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
     _reported("Coefficients where readers stop", solution.report)
     parameters = item_strengths(_pairs(batches, fit), fit.parameters)
     return replace(fit, parameters=parameters, reports=(*reports, solution.report))
+
+
+def _fit_mirrored(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
+    """With the mirrored score, as far as lists react to clicks, and what solves it."""
+    if not fit.spec.dated:
+        return fit
+    at, plain = fit.parameters, _pairs(batches, fit)
+    mirror = Mirror(1.0, at, day_levels(plain, at))
+    parts = [part.with_mirror(mirror) for part in plain]
+    share, chi2 = mirrored_share(parts, mirror)
+    found = f"lists react with χ² = {chi2:.0f}"
+    if not share:
+        report_detail(f"Mirrored score: {found}, so it has no share")
+        return fit
+    fit = replace(fit, mirror=replace(mirror, share=share))
+    given, parts = fit.spec.ladder.examination is not None, _pairs(batches, fit)
+    solution = solve(parts, at, given=given)
+    if not solution.report.converged:
+        report_detail(f"Mirrored score: {found}; {solution.report}, so it has no share")
+        return replace(fit, mirror=None)
+    report = solution.report._replace(detail=f"{found}, the mirrored score has {share:.0%}")
+    _reported("Coefficients by the mirrored score", report)
+    parameters = item_strengths(parts, solution.parameters)
+    return replace(fit, parameters=parameters, reports=(*fit.reports, report))
 
 
 def _pairs(batches: Sequence[Batch], fit: LadderFit) -> list[Pairs]:

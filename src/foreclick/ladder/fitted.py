@@ -12,6 +12,7 @@ from foreclick.estimators import Ladder
 from foreclick.ladder.behaviour import Reading, Stopping
 from foreclick.ladder.click_value import ClickValue
 from foreclick.ladder.coefficients import CandidateOnly, Earlier, Solution
+from foreclick.ladder.mirror import Mirror
 from foreclick.ladder.overlap import Overlap
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.sample import EVERYTHING, Sample
@@ -46,6 +47,7 @@ class LadderFit:
         strengths: those of the finer rungs: list, prefix and position; position alone if only that
             has rates of its own.
         reading: how far readers of the log's lists get.
+        mirror: the mirrored score, where it has a share in that of β.
         feedback_z: z of the test that production's ranks follow clicks.
         drift: how click rates change from period to period.
         reports: how its parts ended.
@@ -55,6 +57,7 @@ class LadderFit:
     parameters: RateParameters
     strengths: tuple[float, ...]
     reading: Reading
+    mirror: Mirror | None = None
     feedback_z: float = 0.0
     drift: Drift = Drift()  # noqa: RUF009 - a value
     reports: tuple[FitReport, ...] = ()

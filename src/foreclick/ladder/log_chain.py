@@ -11,6 +11,7 @@ from foreclick.kept import kept
 from foreclick.ladder.behaviour import Reading
 from foreclick.ladder.features import pair_days
 from foreclick.ladder.fitted import LadderFit, LadderSpec
+from foreclick.ladder.mirror import Mirror
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters, Rates, rates
 from foreclick.ladder.rungs import Rung, RungChain, log_cells
@@ -92,9 +93,11 @@ def pairs_of(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0)
     """
     spec = log.spec
     if not log.finer and log.reading.stopping is None:
-        return plain_pairs(batch, spec.reward, spec.unit, dated=spec.dated)
-    exposed = fit_exposure(batch, log, p, kappa_factor)
-    return Pairs(pair_days(batch, dated=spec.dated), spec.reward, spec.unit, *exposed)
+        pairs = plain_pairs(batch, spec.reward, spec.unit, dated=spec.dated)
+    else:
+        exposed = fit_exposure(batch, log, p, kappa_factor)
+        pairs = Pairs(pair_days(batch, dated=spec.dated), spec.reward, spec.unit, *exposed)
+    return pairs if log.mirror is None else pairs.with_mirror(log.mirror)
 
 
 @kept
@@ -105,7 +108,7 @@ def plain_pairs(batch: Batch, reward: str, unit: float, *, dated: bool) -> Pairs
 
 def fitted_pairs(batch: Batch, log: LadderFit) -> Pairs:
     """Those that candidates are fitted to, by the log's examination; kept with the batch."""
-    parts = log.spec, log.parameters, log.strengths, log.reading
+    parts = log.spec, log.parameters, log.strengths, log.reading, log.mirror
     return _fitted_pairs(batch, *parts)
 
 
@@ -116,5 +119,7 @@ def _fitted_pairs(
     parameters: RateParameters,
     strengths: tuple[float, ...],
     reading: Reading,
+    mirror: Mirror | None,
 ) -> Pairs:
-    return pairs_of(batch, LadderFit(spec, parameters, strengths, reading), parameters.p)
+    fit = LadderFit(spec, parameters, strengths, reading, mirror)
+    return pairs_of(batch, fit, parameters.p)

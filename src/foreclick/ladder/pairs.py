@@ -4,23 +4,63 @@
 biased. But whatever z was known before the clicks of a day, Σ z (c − e α̂) = 0 on average, with α̂
 the pair's rate by the whole log: z is an instrument. So β and the examination p of positions solve
 it with z the features as they stood on each day, and the position. Without days, z are the features
-of the whole log: the plain score.
+of the whole log: the plain score. Where lists react, a share of the score is the mirrored one
+(`mirror`).
 """
 
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from foreclick.batches import Batch, Floats, Ints, sums
 from foreclick.batches.arrays import taken
 from foreclick.ladder.features import CandidateFeatures, PairDays, by_row
-from foreclick.ladder.rates import RateParameters, Rates, rate_jacobian, rates
+from foreclick.ladder.mirror import Mirror, instruments
+from foreclick.ladder.rates import (
+    RateParameters,
+    Rates,
+    jacobian_by_mean,
+    mean_jacobian,
+    rates,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+class MirroredScore(NamedTuple):
+    """Sums of the mirrored score over the days of pairs.
+
+    Attributes:
+        share: w, its share in the score.
+        z: Shape (4, R): the instruments, by powers of production's features.
+        clicks: Shape (4, P): Σ z c.
+        exposed: sparse, shape (P, K), by power: Σ z d, with the levels of days.
+    """
+
+    share: float
+    z: Floats
+    clicks: Floats
+    exposed: list[csr_array[np.float64]]
+
+
+class _Evaluated(NamedTuple):
+    """What β and p say of pairs.
+
+    Attributes:
+        at: β, p and strengths.
+        rates: of the pairs.
+        exposures: Shape (4, P): Σ e, times the powers of production's features.
+        mirrored: Shape (4, P): w Σ z e of the mirrored score, if it has a share.
+    """
+
+    at: RateParameters
+    rates: Rates
+    exposures: Floats
+    mirrored: Floats | None
 
 
 class Pairs:
@@ -42,12 +82,14 @@ class Pairs:
         exposed: sparse, shape (P, K), by power: Σ d times that power; `by_position`: the first of
             them in full.
         candidates: the features of candidates.
+        mirrored: the mirrored score, if it has a share.
         weight: Shape (P,) or 1: for how many of the log's records one of each pair's stands, if
             contexts were drawn. Scores have it; counts, by which rates shrink, do not.
     """
 
     candidates: CandidateFeatures
-    _last: tuple[RateParameters, Rates, Floats] | None
+    mirrored: MirroredScore | None = None
+    _last: _Evaluated | None
 
     def __init__(
         self,
@@ -74,7 +116,7 @@ class Pairs:
         self.clicks = self.weighted_clicks[0]
         weighted = self.c if weights is None else self.c * self.weight[days.pair[days.pair_day]]
         self.position_clicks = sums(days.position, weighted, batch.depth)
-        self.exposed = self._exposed()
+        self.exposed = self._exposed(days.features, self.d)
         self.by_position = np.asarray(self.exposed[0].toarray())
 
     def with_candidates(self, features: Floats) -> Pairs:
@@ -83,6 +125,15 @@ class Pairs:
         pairs.candidates = CandidateFeatures.of(features)
         pairs._last = None  # noqa: SLF001 - of the same class
         return pairs
+
+    def with_mirror(self, mirror: Mirror) -> Pairs:
+        """The same pairs with the mirrored score."""
+        alone, days = self.with_candidates(np.zeros((0, self.batch.pair_count, 2))), self.days
+        level, strength = mirror.level[days.day], mirror.at.a / alone.rates(mirror.at).m
+        z = instruments(days, alone.day_exposure(mirror.at) * level, strength)
+        exposed = self._exposed(z, self.d * level[days.pair_day])
+        alone.mirrored = MirroredScore(mirror.share, z, days.by_pair(self.day_clicks * z), exposed)
+        return alone
 
     @property
     def batch(self) -> Batch:
@@ -94,7 +145,8 @@ class Pairs:
         days, count = self.days, len(self.days.pair_day)
         return sums(days.cell.ravel(), values.ravel(), count + 1)[:count]
 
-    def _exposed(self) -> list[csr_array[np.float64]]:
+    def _exposed(self, z: Floats, d: Floats) -> list[csr_array[np.float64]]:
+        """Σ d z of pairs by position, shape (P, K), for each z of pair-days, shape (4, R)."""
         from scipy import sparse  # noqa: PLC0415 - slow to import
 
         days, (k, count) = self.days, (self.batch.depth, self.batch.pair_count)
@@ -102,31 +154,35 @@ class Pairs:
         first, position = np.searchsorted(slots, np.arange(count + 1) * np.int64(k)), slots % k
         return [
             sparse.csr_array(
-                (sums(number, self.d * power[days.pair_day], len(slots)), position, first),
+                (sums(number, d * power[days.pair_day], len(slots)), position, first),
                 shape=(count, k),
             )
-            for power in days.features
+            for power in z
         ]
 
     # --- rates ------------------------------------------------------------------------------------
 
     def rates(self, parameters: RateParameters) -> Rates:
         """Rates of all pairs; those of the last parameters are kept."""
-        return self._at(parameters)[0]
+        return self._at(parameters).rates
 
     def exposures(self, parameters: RateParameters) -> Floats:
         """Shape (4, P): Σ e of each pair, times the powers of production's features."""
-        return self._at(parameters)[1]
+        return self._at(parameters).exposures
 
-    def _at(self, parameters: RateParameters) -> tuple[Rates, Floats]:
-        if self._last is None or self._last[0] is not parameters:
+    def _at(self, parameters: RateParameters) -> _Evaluated:
+        if self._last is None or self._last.at is not parameters:
             exposures = np.stack([np.asarray(each @ parameters.p) for each in self.exposed])
             expected = self.candidates.expected(self.days.whole_log, parameters.beta)
             where = self.batch.pair_context, self.batch.context_count
-            start = None if self._last is None else self._last[1].level
+            start = None if self._last is None else self._last.rates.level
             found = rates(*where, self.clicks, exposures[0], expected, parameters, start)
-            self._last = parameters, found, exposures
-        return self._last[1], self._last[2]
+            mirrored = None
+            if self.mirrored is not None:
+                own = [np.asarray(each @ parameters.p) for each in self.mirrored.exposed]
+                mirrored = self.mirrored.share * np.stack(own)
+            self._last = _Evaluated(parameters, found, exposures, mirrored)
+        return self._last
 
     def day_exposure(self, parameters: RateParameters) -> Floats:
         """Shape (R,): the exposure of each pair-day."""
@@ -138,12 +194,32 @@ class Pairs:
 
     # --- the score --------------------------------------------------------------------------------
 
+    @property
+    def _plain_share(self) -> float:
+        """1 − w, the share of the score with z as they stood on the day."""
+        return 1.0 if self.mirrored is None else 1 - self.mirrored.share
+
+    @property
+    def instruments(self) -> Floats:
+        """Shape (4, R): z of pair-days, by powers of production's features."""
+        if self.mirrored is None:
+            return self.days.features
+        return self._plain_share * self.days.features + self.mirrored.share * self.mirrored.z
+
+    def _residual(self, parameters: RateParameters) -> Floats:
+        """Shape (4, P): what each pair has of the score, by power of production's features."""
+        _, r, exposures, mirrored = self._at(parameters)
+        residual = self.weighted_clicks - exposures * r.alpha
+        if self.mirrored is not None and mirrored is not None:
+            residual *= self._plain_share
+            residual += self.mirrored.share * self.mirrored.clicks - mirrored * r.m
+        return residual * self.weight
+
     def score(self, parameters: RateParameters) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of features and of positions below the first."""
         alpha, weight = self.rates(parameters).alpha, self.weight
-        residual = (self.weighted_clicks - self.exposures(parameters) * alpha) * weight
         expected = ((weight * alpha) @ self.by_position) * parameters.p
-        of_features = self.candidates.sums(residual)
+        of_features = self.candidates.sums(self._residual(parameters))
         return np.append(of_features, (self.position_clicks - expected)[1:])
 
     def list_scores(self, values: Floats) -> Floats:
@@ -151,7 +227,7 @@ class Pairs:
         days = self.days
         pair_day = np.append(days.pair_day, len(days.pair))[days.cell]
         pair, blocks = np.append(days.pair, self.batch.pair_count)[pair_day], []
-        each = [values * np.append(power, 0.0)[pair_day] for power in days.features]
+        each = [values * np.append(power, 0.0)[pair_day] for power in self.instruments]
         for power, _, own in self.candidates.factors():
             blocks.append(by_row(each[power], pair, own))
         return np.concatenate([*blocks, values.T[1:]])
@@ -161,19 +237,35 @@ class Pairs:
         days, depth = self.days, self.batch.depth
         pair_day = days.pair_day[cell]
         own = CandidateFeatures(*(each[days.pair[pair_day]] for each in self.candidates))
-        of_features = own.columns(taken(days.features, pair_day))
+        of_features = own.columns(taken(self.instruments, pair_day))
         return np.concatenate([of_features.T, position == np.arange(1, depth)[:, None]])
 
     def score_jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by how much the score falls with the rate of each pair."""
-        by_feature = self.candidates.columns(self.exposures(parameters))
+        by_feature = self.candidates.columns(self._plain_share * self.exposures(parameters))
         return np.hstack([by_feature, self.by_position[:, 1:] * parameters.p[1:]])
+
+    def mean_score_jacobian(self, parameters: RateParameters) -> Floats | None:
+        """Shape (P, F + K − 1): by how much the score falls with m of each pair; None: it does not.
+
+        The mirrored score compares clicks with what features expect.
+        """
+        mirrored = self._at(parameters).mirrored
+        if mirrored is None:
+            return None
+        by_feature = self.candidates.columns(mirrored)
+        return np.hstack([by_feature, np.zeros((len(by_feature), self.batch.depth - 1))])
+
+    def mean_jacobian(self, parameters: RateParameters) -> Floats:
+        """Shape (P, F + K − 1): the derivative of log m of each pair by β and log p."""
+        where = self.batch.pair_context, self.batch.context_count
+        x = self.candidates.columns(self.days.whole_log)
+        return mean_jacobian(*where, self.rates(parameters), x, self.by_position, parameters)
 
     def rate_jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (P, F + K − 1): the derivative of the rate of each pair by β and log p."""
-        where = self.batch.pair_context, self.batch.context_count
-        x = self.candidates.columns(self.days.whole_log)
-        return rate_jacobian(*where, self.rates(parameters), x, self.by_position, parameters)
+        r, of_mean = self.rates(parameters), self.mean_jacobian(parameters)
+        return jacobian_by_mean(r, of_mean, self.by_position, parameters)
 
     def score_covariance(self, parameters: RateParameters) -> Floats:
         """Shape (N, N): the covariance of the score, by contexts."""
@@ -183,23 +275,29 @@ class Pairs:
             batch.pair_context,
             batch.context_count,
         )
-        residual = (self.weighted_clicks - self.exposures(parameters) * alpha) * self.weight
         pair, weight = days.pair[days.pair_day], np.broadcast_to(self.weight, alpha.shape)
         of_cells = (self.c - self.d * parameters.p[days.position] * alpha[pair]) * weight[pair]
         places = sums(context[pair] * np.int64(k) + days.position, of_cells, count * k)
-        columns = self.candidates.columns(residual)
+        columns = self.candidates.columns(self._residual(parameters))
         by_feature = np.stack([sums(context, own, count) for own in columns.T], axis=1)
         score = np.hstack([by_feature, places.reshape(count, k)[:, 1:]])
         return np.asarray(score.T @ score)
 
     def jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
-        f, alpha = len(parameters.beta), self.rates(parameters).alpha * self.weight
-        scores = self.score_jacobian(parameters) * self.weight[:, None]
-        found = scores.T @ self.rate_jacobian(parameters)
+        f, r, p = len(parameters.beta), self.rates(parameters), parameters.p
+        weight, of_mean = self.weight[:, None], self.mean_jacobian(parameters)
+        scores = self.score_jacobian(parameters) * weight
+        found = scores.T @ jacobian_by_mean(r, of_mean, self.by_position, parameters)
+        # By examination, at the same rates.
+        parts = [(self.exposed, self._plain_share * r.alpha * self.weight)]
+        by_means = self.mean_score_jacobian(parameters)
+        if self.mirrored is not None and by_means is not None:
+            found += (by_means * (weight * r.m[:, None])).T @ of_mean
+            parts.append((self.mirrored.exposed, self.mirrored.share * r.m * self.weight))
         for power, columns, own in self.candidates.factors():
-            shown = np.asarray(self.exposed[power].T @ (own * alpha[:, None]))
-            expected = shown.T * parameters.p
-            found[columns, f:] += expected[:, 1:]
-        found[f:, f:] += np.diag(((alpha @ self.by_position) * parameters.p)[1:])
+            for exposed, rate in parts:
+                shown = np.asarray(exposed[power].T @ (own * rate[:, None]))
+                found[columns, f:] += (shown.T * p)[:, 1:]
+        found[f:, f:] += np.diag((((r.alpha * self.weight) @ self.by_position) * p)[1:])
         return found

@@ -111,10 +111,10 @@ def rates(
     return Rates(exposure, m, prior_share, alpha, level, weight, settled)
 
 
-def rate_jacobian(
+def mean_jacobian(
     context: Ints, count: int, r: Rates, x: Floats, by_position: Floats, parameters: RateParameters
 ) -> Floats:
-    """Shape (P, F + K − 1): the derivative of the rate of each pair by β and log p.
+    """Shape (P, F + K − 1): the derivative of log m of each pair by β and log p.
 
     Args:
         context: Shape (P,): the context of each.
@@ -126,16 +126,31 @@ def rate_jacobian(
     """
     from scipy import sparse  # noqa: PLC0415 - slow to import
 
-    f, moved = x.shape[1], r.alpha * r.prior_share
+    f = x.shape[1]
     exposed = np.empty((len(x), f + by_position.shape[1] - 1))
     np.multiply(r.exposure[:, None], x, out=exposed[:, :f])
     np.multiply(by_position[:, 1:], parameters.p[1:], out=exposed[:, f:])
-    # By the levels of contexts, and by the pair itself.
     own = r.prior_share * r.m, context, np.arange(len(context) + 1)
     levels = sparse.csc_array(own, shape=(count, len(context))) @ exposed
-    levels = np.asarray(levels / r.weight[:, None])
+    levels = np.asarray(levels / -r.weight[:, None])
     jacobian = levels.take(context, axis=0, mode="clip")
-    jacobian *= -moved[:, None]
-    jacobian[:, :f] += moved[:, None] * x
-    jacobian[:, f:] -= (r.alpha / (r.exposure + parameters.a / r.m))[:, None] * exposed[:, f:]
+    jacobian[:, :f] += x
     return np.asarray(jacobian)
+
+
+def rate_jacobian(
+    context: Ints, count: int, r: Rates, x: Floats, by_position: Floats, parameters: RateParameters
+) -> Floats:
+    """Shape (P, F + K − 1): the derivative of the rate of each pair; arguments as those of log m."""
+    of_mean = mean_jacobian(context, count, r, x, by_position, parameters)
+    return jacobian_by_mean(r, of_mean, by_position, parameters)
+
+
+def jacobian_by_mean(
+    r: Rates, of_mean: Floats, by_position: Floats, parameters: RateParameters
+) -> Floats:
+    """Shape (P, F + K − 1): the derivative of the rate of each pair, of that of log m."""
+    jacobian = of_mean * (r.alpha * r.prior_share)[:, None]
+    own = (r.alpha / (r.exposure + parameters.a / r.m))[:, None]
+    jacobian[:, len(parameters.beta) :] -= own * (by_position[:, 1:] * parameters.p[1:])
+    return jacobian

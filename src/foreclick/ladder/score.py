@@ -417,13 +417,28 @@ class _OnPairs(NamedTuple):
     by_error: Floats
 
 
-def _on_pairs(state: RungState, rung: Rung, weight: Floats, rate: Floats) -> _OnPairs:
-    """How columns move that count the rates of pairs, (Z,), by weights (V, Z)."""
-    level = state.log.rates.level
-    by_log_level = group_sums(rung.coarser, weight * (rung.borrowed() * rate), len(level))
+def _on_pairs(
+    state: RungState, rung: Rung, weight: Floats, rate: Floats, of_mean: Floats | None = None
+) -> _OnPairs:
+    """How columns move that count the rates of pairs, (Z,), by weights (V, Z).
+
+    Args:
+        state: the rates.
+        rung: the pairs.
+        weight: of rates.
+        rate: of the pairs.
+        of_mean: Shape (V, Z): weights of their prior means m, which know no click of the pair.
+    """
+    level, by_log_mean = state.log.rates.level, weight * (rung.borrowed() * rate)
+    if of_mean is not None:
+        by_log_mean += of_mean * (rung.exposure * level[rung.coarser])
+    by_log_level = group_sums(rung.coarser, by_log_mean, len(level))
     by_context = by_log_level / level * state.log.context.own_weight()
     passed = taken(by_context, rung.coarser)
-    return _OnPairs(by_log_level, rung.gradient(weight, passed), rung.unexplained(weight, passed))
+    by_error = rung.unexplained(weight, passed)
+    if of_mean is not None:
+        by_error += of_mean
+    return _OnPairs(by_log_level, rung.gradient(weight, passed), by_error)
 
 
 def _pair_gradient(columns: _Columns, weights: Weights, sample: _FittedSample) -> _PairGradient:
@@ -433,7 +448,9 @@ def _pair_gradient(columns: _Columns, weights: Weights, sample: _FittedSample) -
     jacobian = sample.pairs.score_jacobian(fit.parameters)
     of_coefficients = -(fit.solution.inverse @ jacobian.T)
     found = _on_pairs(state, pairs.rung, weights.base, pairs.rate)
-    shared = _on_pairs(state, pairs.rung.among(own), of_coefficients, pairs.rate[own])
+    by_means = sample.pairs.mean_score_jacobian(fit.parameters)
+    of_means = None if by_means is None else -(fit.solution.inverse @ by_means.T)
+    shared = _on_pairs(state, pairs.rung.among(own), of_coefficients, pairs.rate[own], of_means)
     sd = pairs.expected / np.sqrt(fit.parameters.a)
     error, error_of_shared = found.by_error * sd, shared.by_error * sd[own]
     other = np.delete(np.arange(len(sd)), own)
