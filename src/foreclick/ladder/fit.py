@@ -468,8 +468,8 @@ def _fit_mirrored(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
         report_detail(f"Mirrored score: {found}, so it has no share")
         return fit
     fit = replace(fit, mirror=replace(mirror, share=share))
-    given, parts = fit.spec.ladder.examination is not None, _pairs(batches, fit)
-    solution = solve(parts, at, given=given)
+    parts = [part.with_share(share) for part in parts]
+    solution = solve(parts, at, given=fit.spec.ladder.examination is not None, close=1e-4)
     if not solution.report.converged:
         report_detail(f"Mirrored score: {found}; {solution.report}, so it has no share")
         return replace(fit, mirror=None)

@@ -135,6 +135,12 @@ class Pairs:
         alone.mirrored = MirroredScore(mirror.share, z, days.by_pair(self.day_clicks * z), exposed)
         return alone
 
+    def with_share(self, share: float) -> Pairs:
+        """The same pairs with this share of the mirrored score."""
+        pairs = self.with_candidates(np.zeros((0, self.batch.pair_count, 2)))
+        pairs.mirrored = None if self.mirrored is None else self.mirrored._replace(share=share)
+        return pairs
+
     @property
     def batch(self) -> Batch:
         """The records."""
@@ -285,19 +291,27 @@ class Pairs:
 
     def jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
-        f, r, p = len(parameters.beta), self.rates(parameters), parameters.p
-        weight, of_mean = self.weight[:, None], self.mean_jacobian(parameters)
-        scores = self.score_jacobian(parameters) * weight
-        found = scores.T @ jacobian_by_mean(r, of_mean, self.by_position, parameters)
-        # By examination, at the same rates.
-        parts = [(self.exposed, self._plain_share * r.alpha * self.weight)]
-        by_means = self.mean_score_jacobian(parameters)
-        if self.mirrored is not None and by_means is not None:
-            found += (by_means * (weight * r.m[:, None])).T @ of_mean
+        f, p = len(parameters.beta), parameters.p
+        _, r, exposures, mirrored = self._at(parameters)
+        alpha, share = r.alpha * self.weight, self._plain_share
+        moved, by_position = alpha * r.prior_share, self.by_position[:, 1:] * p[1:]
+        # By log m, of rates and of means.
+        by_mean = exposures * (share * moved)
+        if mirrored is not None:
+            by_mean += mirrored * (r.m * self.weight)
+        by_mean = self.candidates.columns(by_mean)
+        by_mean = np.hstack([by_mean, by_position * moved[:, None]])
+        found = by_mean.T @ self.mean_jacobian(parameters)
+        # By the exposure of pairs, at the same m.
+        own = by_position * (alpha / (r.exposure + parameters.a / r.m))[:, None]
+        found[f:, f:] += np.diag(((alpha @ self.by_position) * p)[1:]) - by_position.T @ own
+        parts = [(self.exposed, share * alpha)]
+        if self.mirrored is not None:
             parts.append((self.mirrored.exposed, self.mirrored.share * r.m * self.weight))
-        for power, columns, own in self.candidates.factors():
+        for power, columns, values in self.candidates.factors():
+            of_exposure = (values * (share * exposures[power])[:, None]).T @ own
+            found[columns, f:] -= of_exposure
             for exposed, rate in parts:
-                shown = np.asarray(exposed[power].T @ (own * rate[:, None]))
+                shown = np.asarray(exposed[power].T @ (values * rate[:, None]))
                 found[columns, f:] += (shown.T * p)[:, 1:]
-        found[f:, f:] += np.diag((((r.alpha * self.weight) @ self.by_position) * p)[1:])
         return found

@@ -141,7 +141,7 @@ def mean_jacobian(
 def rate_jacobian(
     context: Ints, count: int, r: Rates, x: Floats, by_position: Floats, parameters: RateParameters
 ) -> Floats:
-    """Shape (P, F + K − 1): the derivative of the rate of each pair; arguments as those of log m."""
+    """Shape (P, F + K − 1): the derivative of the rate of each pair, of what log m's is of."""
     of_mean = mean_jacobian(context, count, r, x, by_position, parameters)
     return jacobian_by_mean(r, of_mean, by_position, parameters)
 
