@@ -274,6 +274,29 @@ def test_what_candidates_say_solves_the_equations(name: str, seed: int):
     assert not fit.solution.inverse[free:].any()
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["days", "users", "revenue", "given p", "dropped"])
+def test_the_mirrored_score_is_solved(name: str, seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Where any reaction to clicks counts."""
+    monkeypatch.setattr("foreclick.ladder.mirror.CHANCE", 0.0)
+    asked = replace(Case.of(name, seed))
+    mirror, fit, log = asked.fit.log.mirror, asked.fit, asked.log(candidates=True)
+    assert mirror is not None
+    at, every = mirror.at, asked.log(candidates=False)
+    level = every.day_level(every.at(at.beta, at.p, at.a, at.t))
+    near(mirror.level, level, SOLVED)
+    a, t = fit.parameters.a, fit.parameters.t
+    without = log.root(a, t)
+    log.mirror(mirror.share, rates_by(log, fit.log.reading, at), level)
+    found = log.root(a, t, near=without)
+    near(fit.parameters.beta, found.beta, SOLVED)
+    near(np.log(fit.parameters.p), np.log(found.p), SOLVED)
+    free = len(found.beta) if asked.kind.ladder.examination else len(fit.solution.inverse)
+    right = np.linalg.inv(log.slope(found)[:free, :free])
+    size = np.abs(right).max()
+    near(fit.solution.inverse[:free, :free] / size, right / size, QUOTIENT)
+
+
 def base_of(asked: Case) -> tuple[LadderFit, oracle.Log]:
     """Production's fit that the candidates' began with, and the log as that has it read."""
     fit, base = asked.fit, asked.production

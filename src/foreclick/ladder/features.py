@@ -133,7 +133,7 @@ class PairDays:
         return sums_before(self.pair, values)
 
     def change(self, values: Floats) -> Floats:
-        """Shape (…, R): values of pair-days less those of the pair's day before, 0 if it has none."""
+        """Shape (…, R): values of pair-days less those of the day before; 0 before the first."""
         changes = np.diff(values, axis=-1, prepend=0.0)
         changes[..., self.starts] = values[..., self.starts]
         return np.asarray(changes)

@@ -456,8 +456,11 @@ def _fit_stopping(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
 
 
 def _fit_mirrored(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
-    """With the mirrored score, as far as lists react to clicks, and what solves it."""
-    if not fit.spec.dated:
+    """With the mirrored score, as far as lists react to clicks, and what solves it.
+
+    Where readers stop, exposure itself knows the clicks, so it has none.
+    """
+    if not fit.spec.dated or fit.stopping:
         return fit
     at, plain = fit.parameters, _pairs(batches, fit)
     mirror = Mirror(1.0, at, day_levels(plain, at))
