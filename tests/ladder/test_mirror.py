@@ -40,6 +40,16 @@ def test_it_has_a_share_where_lists_react_and_else_none(reacting):
     assert 0.2 < mirror.share < 0.5
 
 
+def test_its_answer_allows_for_the_distance_of_both_scores(reacting):
+    other = fc.Ranking(
+        draw(replace(QUIET, candidates=("better",)), 1).candidates["better"], context="query"
+    )
+    for tally, wider in ((reacting, True), (log_of(QUIET), False)):
+        found = fc.evaluate(tally, other, metrics="clicks@3", estimators="ladder")
+        errors = {row["source"]: row["lift_se"] for row in found.errors()}
+        assert ("lists that react" in errors) is wider
+
+
 def test_too_few_days_or_readers_who_stop_leave_it_out(reacting):
     assert production_fit(batches_of(reacting), fc.Ladder(stopping=0.3), "clicks").mirror is None
     few = fc.tally(fc.read_log(draw(replace(QUIET, days=4), 1).log, context="query", period="day"))

@@ -227,6 +227,7 @@ def _fit_candidates(
         log,
         solution,
         by_stopping,
+        solution.inverse @ np.sum([part.score_by_share(at) for part in parts], axis=0),
         distinct,
         earlier,
         overlaps=tuple(fit_overlap(*shown[:, j], same_retrieval=same) for j in range(count)),

@@ -86,6 +86,7 @@ class CandidateFit:
         log: the fit to the log alone.
         solution: β and examination by the features of all, and how the score moves them.
         by_stopping: Shape (N,): the derivative of β and log p by log κ.
+        by_mirror: Shape (N,): the same by the share of the mirrored score.
         distinct: the candidates whose features count: those that are not the same as another's.
         earlier: estimates from records before the log, if there are some.
         overlaps: of each candidate with production.
@@ -97,6 +98,7 @@ class CandidateFit:
     log: LadderFit
     solution: Solution
     by_stopping: Floats
+    by_mirror: Floats
     distinct: tuple[int, ...]
     earlier: Earlier | None
     overlaps: tuple[Overlap, ...]

@@ -54,7 +54,7 @@ class _Evaluated(NamedTuple):
         at: β, p and strengths.
         rates: of the pairs.
         exposures: Shape (4, P): Σ e, times the powers of production's features.
-        mirrored: Shape (4, P): w Σ z e of the mirrored score, if it has a share.
+        mirrored: Shape (4, P): Σ z e of the mirrored score, if it has a share.
     """
 
     at: RateParameters
@@ -186,7 +186,7 @@ class Pairs:
             mirrored = None
             if self.mirrored is not None:
                 own = [np.asarray(each @ parameters.p) for each in self.mirrored.exposed]
-                mirrored = self.mirrored.share * np.stack(own)
+                mirrored = np.stack(own)
             self._last = _Evaluated(parameters, found, exposures, mirrored)
         return self._last
 
@@ -218,7 +218,7 @@ class Pairs:
         residual = self.weighted_clicks - exposures * r.alpha
         if self.mirrored is not None and mirrored is not None:
             residual *= self._plain_share
-            residual += self.mirrored.share * self.mirrored.clicks - mirrored * r.m
+            residual += self.mirrored.share * (self.mirrored.clicks - mirrored * r.m)
         return residual * self.weight
 
     def score(self, parameters: RateParameters) -> Floats:
@@ -227,6 +227,16 @@ class Pairs:
         expected = ((weight * alpha) @ self.by_position) * parameters.p
         of_features = self.candidates.sums(self._residual(parameters))
         return np.append(of_features, (self.position_clicks - expected)[1:])
+
+    def score_by_share(self, parameters: RateParameters) -> Floats:
+        """Shape (F + K − 1,): the derivative of the score by the share of the mirrored one."""
+        change = np.zeros(len(parameters.beta) + self.batch.depth - 1)
+        _, r, exposures, mirrored = self._at(parameters)
+        if self.mirrored is not None and mirrored is not None:
+            more = self.mirrored.clicks - mirrored * r.m
+            more -= self.weighted_clicks - exposures * r.alpha
+            change[: len(parameters.beta)] = self.candidates.sums(more * self.weight)
+        return change
 
     def list_scores(self, values: Floats) -> Floats:
         """Shape (F + K − 1, Z): Σ z values of lists by day, of values of their slots, (Z, K)."""
@@ -257,9 +267,9 @@ class Pairs:
         The mirrored score compares clicks with what features expect.
         """
         mirrored = self._at(parameters).mirrored
-        if mirrored is None:
+        if self.mirrored is None or mirrored is None:
             return None
-        by_feature = self.candidates.columns(mirrored)
+        by_feature = self.candidates.columns(self.mirrored.share * mirrored)
         return np.hstack([by_feature, np.zeros((len(by_feature), self.batch.depth - 1))])
 
     def mean_jacobian(self, parameters: RateParameters) -> Floats:
@@ -297,8 +307,8 @@ class Pairs:
         moved, by_position = alpha * r.prior_share, self.by_position[:, 1:] * p[1:]
         # By log m, of rates and of means.
         by_mean = exposures * (share * moved)
-        if mirrored is not None:
-            by_mean += mirrored * (r.m * self.weight)
+        if self.mirrored is not None and mirrored is not None:
+            by_mean += mirrored * (self.mirrored.share * r.m * self.weight)
         by_mean = self.candidates.columns(by_mean)
         by_mean = np.hstack([by_mean, by_position * moved[:, None]])
         found = by_mean.T @ self.mean_jacobian(parameters)

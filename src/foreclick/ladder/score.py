@@ -29,6 +29,7 @@ from foreclick.allowances import (
     DEPTH_ERROR,
     FORM_ERROR,
     NEVER_SHOWN_SD,
+    REACTION_ERROR,
     SEGMENT_WEIGHT_BOUND,
     SHRINKAGE_ERROR,
     UNREACHABLE_SD,
@@ -514,6 +515,8 @@ def _allowances(
         by_kappa = columns.sums(gradient.context, gradient.by_exposure * _by_kappa(columns))
         by_kappa += np.tensordot(fit.by_stopping, slope, 1)
         errors[source.STOPPING] = fit.log.stopping.sd * by_kappa
+    if fit.log.mirror:
+        errors[source.REACTION] = REACTION_ERROR * np.tensordot(fit.by_mirror, slope, 1)
     return {name: error[None] * fit.log.spec.unit for name, error in errors.items()}
 
 
