@@ -17,8 +17,8 @@ from tests.tries import LONG
 SLOTS = 900
 """Of a batch, so that a small log has several."""
 
-FAR = ("evaluate", "optimize")
-"""Verbs that are asked in other processes, which take long to start; `make test-long` asks all."""
+FAR = ("optimize",)
+"""Asked in other processes, which take long to start (`evaluate`: tests/engines/test_workers.py)."""
 
 SOME = ("evaluate", "backtest", "optimize")
 """Those that are asked with integer contexts."""
