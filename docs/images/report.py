@@ -95,9 +95,9 @@ def illustrate(page: Path, folder: Path) -> None:
 
 
 PICTURES = {
-    "1280": ("1280", 1640, 0),
+    "1280": ("1280", 1430, 0),
     "390": ("390", 1700, 0),
-    "dark": ("dark", 1640, 0),
+    "dark": ("dark", 1430, 0),
     "contexts": ("1280-contexts", 1000, 24),
     "print": ("print", 1010, 50),
 }
