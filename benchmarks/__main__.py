@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from importlib import import_module
 
-from benchmarks import study
+from benchmarks.study import STUDIES, run
 
 MODULES = {
     "shop": "shop parts drawing",
@@ -30,6 +31,17 @@ COMMANDS = {"perf": "perf", "spark": "on_spark", "evidence": "evidence"}
 """What measures or makes something else, and the module whose `main` does it."""
 
 
+def described() -> str:
+    """Every study, and what it asks."""
+    for module in MODULES:
+        with contextlib.suppress(SystemExit):  # one that wants what is not installed
+            import_module(f"benchmarks.{module}")
+    lines = [
+        f"  {name:22}{(each.tasks.__doc__ or '').splitlines()[0]}" for name, each in STUDIES.items()
+    ]
+    return "\n".join([*lines, *(f"  {name}" for name in COMMANDS)])
+
+
 def main() -> None:
     """Find the study by one or two words, and run it with the rest."""
     first, *rest = sys.argv[1:] or [""]
@@ -38,14 +50,14 @@ def main() -> None:
         return
     module = next((m for m, names in MODULES.items() if first in names.split()), None)
     if module is None:
-        every = " ".join([*MODULES.values(), *COMMANDS])
-        raise SystemExit(f"{__doc__}\n\n{every}\n\nNAME --help says what each may be asked.")
+        raise SystemExit(f"{__doc__}\n\n{described()}\n\nNAME --help says what each may be asked.")
     import_module(f"benchmarks.{module}")
     two = " ".join([first, *rest[:1]])
-    name, given = (two, rest[1:]) if two in study.STUDIES else (first, rest)
-    if name not in study.STUDIES:
-        raise SystemExit(f"{name!r} has parts: {', '.join(study.STUDIES)}")
-    study.run(name, given)
+    name, given = (two, rest[1:]) if two in STUDIES else (first, rest)
+    if name not in STUDIES:
+        parts = ", ".join(part for part in STUDIES if part.startswith(first))
+        raise SystemExit(f"{name!r} has parts: {parts}")
+    run(name, given)
 
 
 if __name__ == "__main__":
