@@ -18,7 +18,7 @@ SLOTS = 900
 """Of a batch, so that a small log has several."""
 
 FAR = ("optimize",)
-"""Asked in other processes, which take long to start (`evaluate`: tests/engines/test_workers.py)."""
+"""Asked in other processes, which start slowly (`evaluate`: tests/engines/test_workers.py)."""
 
 SOME = ("evaluate", "backtest", "optimize")
 """Those that are asked with integer contexts."""
