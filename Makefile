@@ -27,7 +27,7 @@ docs: ## Build the site into site/
 	@bash .ci/run docs
 
 study: ## Answers to many logs, beside the truth: make study shop ARGS="--logs 2"; alone: their names
-	@$(VENV)/bin/python -m benchmarks $(NAME) $(ARGS)
+	@$(VENV)/bin/python -m benchmarks $(NAME) $(ARGS) || [ -z "$(NAME)" ]
 
 perf: ## What answers cost beside the engine's own pass (an hour; ARGS="--sizes 200000")
 	@$(VENV)/bin/python -m benchmarks perf $(ARGS)

@@ -25,7 +25,7 @@ class TestSupport:
         assert found["covered"] == [0] * 4
         assert found["seen"] == [0] * 4
         (note,) = found.notes
-        assert note.startswith("Out of sight")
+        assert note.startswith("The log never showed any of what the candidate would show.")
 
     def test_marginals_leave_out_what_they_cannot_say(self):
         marginals = fc.Marginals(drawn.marginals_table({"q": {(1, 2): 1.0}}))
