@@ -124,7 +124,7 @@ def compare(
         metrics: what is counted, one metric.
         estimators: one estimator. By default the ladder answers and `ip` checks it, as in
             `evaluate`, where it covers 90 % of a candidate: if the two contradict each other, the
-            verdict is that nobody can tell.
+            verdict is "cannot tell".
         missing: what contexts without a list count as: "error", or "production".
         logging: the logging policy where it is known, or "propensity" or "frequency" for the log's
             own, as in `evaluate`.

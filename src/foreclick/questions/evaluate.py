@@ -102,11 +102,10 @@ def evaluate(
             lists end before production's, the default ones end there, and deeper ones are refused.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it where it covers 90 % of the
-            candidate: if the two contradict each other, the verdict is that nobody can tell. Of
-            graded rewards that are earned without clicks `ip` answers, with the ladder as its
-            check; with `logging=`, estimators that use
-            it. `pbm` learns
-            from the log how much positions are examined; `Weighted("pbm", examination=…)` is told.
+            candidate: if the two contradict each other, the verdict is "cannot tell". For graded
+            rewards that are also earned without clicks, `ip` answers and the ladder checks it;
+            with `logging=`, estimators that use it answer. `pbm` learns the examination of
+            positions from the log; `Weighted("pbm", examination=…)` takes it from you.
             `Weighted("ip", clip=100)` bounds weights by M = 100.
         missing: what contexts without a candidate list count as: "error", "production" (as they
             are today) or "drop" (left out of everything).
@@ -118,18 +117,18 @@ def evaluate(
             contexts repeat, and propensities, if the log has them, where they do not.
         baseline: a policy to compare with instead of the log's own mean, for instance
             ``Observed`` of the last day.
-        by: segment columns (or "period") to split the answer by: what is learnt is learnt from the
-            whole log, and the parts, weighted by records, add up to the answer for all of it. The
-            verdict of a part allows for their number.
+        by: segment columns (or "period") to split the answer by. Click rates are learnt from the
+            whole log, and the segments, weighted by records, add up to the answer for all of it.
+            Verdicts allow for the number of segments.
         confidence: of the intervals; None for no intervals, in half the time. A `Confidence` also
-            says which records vary together, that the log is looked at again and again, or that
+            says which records vary together, that the log is evaluated again and again, or that
             verdicts allow for the errors of a backtest or of past A/B tests.
         min_effect: the smallest change worth having, as a share of production (or of the
-            baseline): with 0.01, "better" says that at least 1 % is gained, and "no difference"
+            baseline): with 0.01, "better" means that at least 1 % is gained, and "no difference"
             that less than 1 % is gained or lost.
         guardrails: metrics that must not fall, each with the share of production that it may lose:
-            {"orders@3": 0.01}. "Better" then also says that all of them hold, and "worse" that one
-            does not; the verdicts hold for all metrics at once.
+            {"orders@3": 0.01}. "Better" then also means that all of them hold, and "worse" that
+            one does not; the verdicts hold for all metrics at once.
 
     Examples:
         >>> log = {

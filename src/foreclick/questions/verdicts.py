@@ -345,7 +345,7 @@ def judge_pairs(
 
 
 def _cross_check(estimates: Sequence[Estimate], verdicts: list[Verdict]) -> None:
-    """Where a ladder and `ip` contradict each other, the verdict of both is that nobody can tell.
+    """Where a ladder and `ip` contradict each other, the verdict of both is "cannot tell".
 
     Of guardrails too, and before they count: a metric is not better by a guardrail that one of the
     two denies.
