@@ -13,7 +13,9 @@ smaller, never larger. Further down, those who have left already would be taken 
 not click.
 
 1 − κ differs between contexts, and between the items of a context, as far as the log shows:
-Γ-distributed around that of the log, and around that of the context.
+Γ-distributed around that of the log, and around that of the context. Where contexts differ much, or
+nearly every click ends the reading, lists may be read in several ways, or items may compete
+(`readers`).
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from foreclick.allowances import STOPPING_ERROR
 from foreclick.batches import EMPTY, Batch, Floats, Ints, ratio, sums
 from foreclick.kept import kept
 from foreclick.ladder.features import expected_by_production
+from foreclick.ladder.patterns import lists_read, mixed_rates, readers_before
 from foreclick.ladder.rates import RateParameters, rates
+from foreclick.ladder.readers import ListReading, ReaderClasses
 from foreclick.ladder.shrinkage import (
     GAIN,
     best_strength,
@@ -42,6 +46,10 @@ FEWEST = 0.02
 
 LEAST_STOPPING = 0.05
 """A smaller κ counts as 0."""
+
+
+FEW_GO_ON = 0.2
+"""Where a smaller share of clicks is followed by others, items may compete for one click."""
 
 
 class FirstClicks(NamedTuple):
@@ -123,6 +131,11 @@ class Stopping(NamedTuple):
         """Whether all contexts and pairs have the same κ."""
         return math.isinf(self.context) and math.isinf(self.pair)
 
+    @property
+    def differs(self) -> bool:
+        """Whether lists may be read in several ways: contexts differ, or hardly anyone goes on."""
+        return not math.isinf(self.context) or self.goes_on < FEW_GO_ON
+
     def kappa(self, firsts: FirstClicks, owner: Ints, count: int) -> tuple[Floats, Floats]:
         """κ of pairs that belong to these of `count` contexts, (P,); and of the contexts, (X,)."""
         clicks, expected = firsts.clicks / self.spread, firsts.expected / self.spread
@@ -182,28 +195,41 @@ def _strength(clicks: Floats, mean: Floats) -> float:
     return math.inf if poisson_loss(clicks, mean) - loss(math.log(strength)) <= GAIN else strength
 
 
-def readers(mu: Floats, shown: Ints, kappa: Floats) -> Floats:
-    """Shape (L, K): which share of those who look at a list get as far as each position.
+@dataclass(frozen=True, eq=False)
+class StoppedLists:
+    """Lists of readers who stop at items, as `ListReading`.
 
-    Args:
+    Attributes:
+        lists: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
         mu: Shape (Q,): the rate of each item.
-        shown: Shape (L, K): the item at each position, `EMPTY` where nothing is shown.
         kappa: Shape (Q,): how often a click on each item ends the reading.
     """
-    going_on = np.maximum(1 - kappa * np.clip(mu, 0, 1), FEWEST)
-    share = np.ones(shown.shape)
-    # Nobody stops at nothing: `EMPTY` is the number of the last.
-    np.cumprod(np.append(going_on, 1.0)[shown[:, :-1]], axis=1, out=share[:, 1:])
-    return share
 
+    lists: Ints
+    mu: Floats
+    kappa: Floats
 
-def stop_slope(mu: Floats, shown: Ints, kappa: Floats) -> Floats:
-    """Shape (L, K): by how much the logarithm of readers of a slot falls with that of κ."""
-    stop = kappa * np.clip(mu, 0, 1)
-    lost = np.append(stop / np.maximum(1 - stop, FEWEST), 0.0)[shown[:, :-1]]
-    slope = np.zeros(shown.shape)
-    slope[:, 1:] = -np.cumsum(lost, axis=1)
-    return slope
+    def readers(self) -> Floats:
+        """Shape (L, K): which share of those who look at a list get as far as each position."""
+        going_on = np.maximum(1 - self.kappa * np.clip(self.mu, 0, 1), FEWEST)
+        share = np.ones(self.lists.shape)
+        # Nobody stops at nothing: `EMPTY` is the number of the last.
+        np.cumprod(np.append(going_on, 1.0)[self.lists[:, :-1]], axis=1, out=share[:, 1:])
+        return share
+
+    def by_kappa(self) -> Floats:
+        """Shape (L, K): the derivative of the logarithm of readers by that of κ."""
+        stop = self.kappa * np.clip(self.mu, 0, 1)
+        lost = np.append(stop / np.maximum(1 - stop, FEWEST), 0.0)[self.lists[:, :-1]]
+        slope = np.zeros(self.lists.shape)
+        slope[:, 1:] = -np.cumsum(lost, axis=1)
+        return slope
+
+    def by_rate(self, values: Floats) -> Floats:
+        """Shape (L, K): the derivative of Σ values by the rate of the item at each position."""
+        lost = self.kappa / np.maximum(1 - self.kappa * np.clip(self.mu, 0, 1), FEWEST)
+        below = np.cumsum(values[:, ::-1], axis=1)[:, ::-1] - values
+        return np.asarray(-below * np.append(lost, 0.0)[self.lists])
 
 
 # --- readers of the log's lists -------------------------------------------------------------------
@@ -216,14 +242,31 @@ class Reading:
     Attributes:
         reward: what is counted.
         unit: what of the reward counts as one click.
-        stopping: how readers stop; None if they do not.
+        stopping: how readers stop; None if they do not, or by class.
         rounds: the parameters of the rounds of the fit before, the last one last.
+        classes: in which ways contexts are read; None: all in one, without choice.
     """
 
     reward: str
     unit: float
     stopping: Stopping | None = None
     rounds: tuple[RateParameters, ...] = ()
+    classes: ReaderClasses | None = None
+
+    @property
+    def mixed(self) -> bool:
+        """Whether contexts are read in several ways, or items compete."""
+        return self.classes is not None
+
+    @property
+    def choice(self) -> bool:
+        """Whether items compete in any class."""
+        return self.classes is not None and bool(self.classes.choice.any())
+
+    @property
+    def by_list(self) -> bool:
+        """Whether readers depend on what stands above, or on all of the list."""
+        return self.stopping is not None or self.classes is not None
 
     @property
     def before(self) -> Reading:
@@ -231,8 +274,17 @@ class Reading:
         rounds = self.rounds[:-1]
         return replace(self, rounds=rounds, stopping=self.stopping if rounds else None)
 
+    @property
+    def kappa_sd(self) -> float:
+        """The standard deviation of κ, of itself."""
+        if self.classes is not None:
+            return STOPPING_ERROR if self.classes.kappa.any() else 0.0
+        return 0.0 if self.stopping is None else self.stopping.sd
+
     def attraction(self, batch: Batch) -> Floats:
         """Shape (P,): the rates of pairs by the last round, by which readers stop at them."""
+        if self.classes is not None:
+            return mixed_rates(batch, self.reward, self.classes, self.rounds[-1]).alpha[:-1]
         return pair_rates(batch, self.before, self.rounds[-1])
 
     def kappa(self, batch: Batch) -> tuple[Floats, Floats]:
@@ -244,6 +296,37 @@ class Reading:
             return np.full(len(owner), stopping.mean), np.full(count, stopping.mean)
         return _kappa(batch, self, stopping)
 
+    def of_log(self, batch: Batch, kappa_factor: float = 1.0) -> ListReading:
+        """How the log's lists are read, where that depends on them; κ times a factor."""
+        rate = self.attraction(batch)
+        return self.of_lists(
+            batch, batch.lists, batch.list_context, rate, self.kappa(batch)[0], kappa_factor
+        )
+
+    def of_lists(
+        self,
+        batch: Batch,
+        lists: Ints,
+        context: Ints,
+        rate: Floats,
+        kappa: Floats,
+        kappa_factor: float = 1.0,
+    ) -> ListReading:
+        """How lists are read, where that depends on them.
+
+        Args:
+            batch: the records of their contexts.
+            lists: Shape (A, K): pairs, of Q.
+            context: Shape (A,).
+            rate: Shape (Q,): of pairs.
+            kappa: Shape (Q,): of pairs, if there are no classes.
+            kappa_factor: κ is taken to be so many times as large.
+        """
+        if self.classes is not None:
+            of_classes = self.classes.with_kappa(kappa_factor)
+            return lists_read(batch, self.reward, self.classes, of_classes, lists, context, rate)
+        return StoppedLists(lists, rate, np.minimum(kappa_factor * kappa, 1.0))
+
     def readers(self, batch: Batch, kappa_factor: float = 1.0) -> Floats | None:
         """Shape (L, K): which share of readers gets as far as each slot; None: all.
 
@@ -251,10 +334,22 @@ class Reading:
             batch: the records.
             kappa_factor: κ is taken to be so many times as large.
         """
-        if self.stopping is None:
+        return self.of_log(batch, kappa_factor).readers() if self.by_list else None
+
+    def readers_by_day(self, batch: Batch, kappa_factor: float = 1.0) -> Floats | None:
+        """Shape (Z, K): that of lists on each day, by what was known before it.
+
+        None without classes, and where items compete: there levels of the whole log decide most.
+
+
+        Args:
+            batch: the records, with days.
+            kappa_factor: κ is taken to be so many times as large.
+        """
+        if self.classes is None or self.choice:
             return None
-        kappa = np.minimum(kappa_factor * self.kappa(batch)[0], 1.0)
-        return readers(self.attraction(batch), batch.lists, kappa)
+        classes = self.classes.with_kappa(kappa_factor)
+        return readers_before(batch, self.reward, self.classes, classes, self.rounds[-1])
 
 
 @kept

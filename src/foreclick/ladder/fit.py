@@ -25,6 +25,7 @@ from foreclick.ladder.candidates import (
     overlap_counts,
     used_features,
 )
+from foreclick.ladder.classes import CHOICE_STRENGTH, ClassFit, learnt_classes
 from foreclick.ladder.click_value import ClickValue, ValuePart, fit_click_values
 from foreclick.ladder.coefficients import Earlier, Solution, solve, solve_candidate_only
 from foreclick.ladder.diagnostics import counted_clicks, early_z, feedback_z
@@ -61,6 +62,10 @@ STEP = 0.02
 MOST_ROUNDS, SETTLED = 30, 0.2
 """Coefficients and strengths are fitted alternately, until strengths move by less than 20 %: in two
 to four rounds mostly, in nine on one of 412 golden questions. Beyond, the fit did not converge."""
+
+MIXED_ROUNDS, MIXED_SETTLED = 12, 0.01
+"""Coefficients and exposures of classes are found in turn, until the intercept moves by less: in
+three to five rounds on the exam's logs."""
 
 UNSOLVED = "The fit of click rates did not converge on this log, so they cannot be relied on."
 
@@ -208,11 +213,11 @@ def _fit_candidates(
     beta = np.append(log.parameters.beta, np.zeros(4 * len(used[0])))
     start = replace(log.parameters, beta=beta)
     near = solve(parts, start, given=given, close=1e-3, earlier=earlier)
-    parameters = item_strengths(parts, near.parameters)
+    parameters = _strengths(parts, log, near.parameters)
     solution = solve(parts, parameters, given=given, slope_there=near.slope, earlier=earlier)
     _reported("Coefficients of candidates", solution.report)
     by_stopping = np.zeros(len(solution.known))
-    if log.stopping and log.stopping.sd:
+    if log.reading.kappa_sd:
         perturbed = [
             pairs_of(view.batch, log, log.parameters.p, 1 + STEP).with_candidates(own)
             for view, own in zip(known, used, strict=True)
@@ -393,7 +398,7 @@ def _fit_production(log: FitLog, ladder: Ladder, reward: str) -> LadderFit:
     ]
     reading = [fit.reading.readers(batch) for batch in batches]
     finer = finer_strengths(parts, slots, fit.parameters, reading)
-    if not fit.stopping and np.isinf(finer[:-1]).all():
+    if not fit.reading.by_list and np.isinf(finer[:-1]).all():
         finer = finer[-1:]
     drift = drift_of(parts, fit.parameters, facts.periods) if facts.dated else Drift()
     return replace(fit, strengths=finer, drift=drift)
@@ -445,6 +450,10 @@ def _fit_stopping(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
         stopping = Stopping(1 - spec.ladder.stopping)
     if stopping is None:
         return fit
+    if spec.dated and spec.ladder.stopping is None and stopping.differs:
+        found = learnt_classes(batches, spec.reward, fit.parameters, spec.sample)
+        if found is not None:
+            return _fit_mixed(batches, fit, found)
     reports, given = fit.reports, spec.ladder.examination is not None
     for close in (1e-3, 1e-3, 1e-11):  # readers depend on rates, and rates on readers
         rounds = (*fit.reading.rounds, fit.parameters)
@@ -461,7 +470,7 @@ def _fit_mirrored(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
 
     Where readers stop, exposure itself knows the clicks, so it has none.
     """
-    if not fit.spec.dated or fit.stopping:
+    if not fit.spec.dated or fit.stopping or fit.reading.choice:
         return fit
     at, plain = fit.parameters, _pairs(batches, fit)
     mirror = Mirror(1.0, at, day_levels(plain, at))
@@ -479,8 +488,54 @@ def _fit_mirrored(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
         return replace(fit, mirror=None)
     report = solution.report._replace(detail=f"{found}, the mirrored score has {share:.0%}")
     _reported("Coefficients by the mirrored score", report)
-    parameters = item_strengths(parts, solution.parameters)
+    parameters = _strengths(parts, fit, solution.parameters)
     return replace(fit, parameters=parameters, reports=(*fit.reports, report))
+
+
+def _strengths(parts: Sequence[Pairs], log: LadderFit, at: RateParameters) -> RateParameters:
+    """With strengths that predict clicks best; those of classes of readers are found with these."""
+    if not log.reading.mixed:
+        return item_strengths(parts, at)
+    return replace(item_strengths(parts, at), t=CHOICE_STRENGTH) if log.reading.choice else at
+
+
+def _fit_mixed(batches: Sequence[Batch], fit: LadderFit, found: ClassFit) -> LadderFit:
+    """With classes of readers and their strengths, and coefficients and examination.
+
+    Exposures depend on rates, and rates on exposures. Where items compete, both fall with the
+    intercept, which would take many rounds; the secant of its last two steps makes them longer.
+    """
+    spec, classes = fit.spec, found.classes.at_mean_level(found.records)
+    given = spec.ladder.examination is not None
+    at, moved, iteration = classes.parameters, np.inf, 0
+    before: tuple[float, float] | None = None
+    while iteration < MIXED_ROUNDS and not moved < MIXED_SETTLED:
+        iteration += 1
+        if classes.choice.any():  # the p of the list's clicks is that of its items' competition
+            classes = classes.at(at.p)
+        reading = Reading(spec.reward, spec.unit, classes=classes, rounds=(at,))
+        fit = replace(fit, parameters=at, reading=reading)
+        parts = _pairs(batches, fit)
+        solution = solve(parts, at, given=given, close=1e-3)
+        now = float(at.beta[0]), float(solution.parameters.beta[0])
+        moved, at = abs(now[1] - now[0]), _strengths(parts, fit, solution.parameters)
+        if fit.reading.choice and before is not None and moved >= MIXED_SETTLED:
+            at = at.moved(_longer(before, now, len(solution.slope)))
+        before = now
+    solution = solve(parts, at, given=given)
+    alternation = FitReport(bool(moved < MIXED_SETTLED), iteration)
+    _reported("Classes of readers", found.report)
+    _reported("Coefficients by classes of readers", solution.report)
+    reports = (*fit.reports, found.report, alternation, solution.report)
+    return replace(fit, parameters=solution.parameters, reports=reports)
+
+
+def _longer(before: tuple[float, float], now: tuple[float, float], size: int) -> Floats:
+    """Shape (size,): how much further the intercept goes, by the secant of two of its steps."""
+    slope = (now[1] - before[1]) / ((now[0] - before[0]) or np.inf)
+    further: Floats = np.zeros(size)
+    further[0] = (now[1] - now[0]) * (1 / (1 - np.clip(slope, 0.0, 0.75)) - 1)
+    return further
 
 
 def _pairs(batches: Sequence[Batch], fit: LadderFit) -> list[Pairs]:

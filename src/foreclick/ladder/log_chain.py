@@ -14,7 +14,7 @@ from foreclick.ladder.fitted import LadderFit, LadderSpec
 from foreclick.ladder.mirror import Mirror
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters, Rates, rates
-from foreclick.ladder.rungs import Rung, RungChain, log_cells
+from foreclick.ladder.rungs import LogCells, Rung, RungChain, log_cells
 
 
 def position_chain(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0) -> RungChain:
@@ -22,9 +22,15 @@ def position_chain(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float 
     p = padded(tuple(p), batch.depth)
     reading = log.reading.readers(batch, kappa_factor)
     exposure = np.broadcast_to(p, batch.lists.shape) if reading is None else reading * p
-    cells = log_cells(batch, log.top, log.spec.reward)
+    cells = examined_cells(batch, log)
     cells = cells._replace(c=cells.c / log.spec.unit)
     return cells.chain(log.strengths, exposure, batch.pair_count)
+
+
+def examined_cells(batch: Batch, log: LadderFit) -> LogCells:
+    """The log's cells, examined by list where items compete, and else by what stands above."""
+    cells = log_cells(batch, log.top, log.spec.reward)
+    return cells.by_list() if log.reading.choice else cells
 
 
 class LadderChain(NamedTuple):
@@ -92,11 +98,15 @@ def pairs_of(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0)
         kappa_factor: κ is taken to be so many times as large.
     """
     spec = log.spec
-    if not log.finer and log.reading.stopping is None:
+    if not log.finer and not log.reading.by_list:
         pairs = plain_pairs(batch, spec.reward, spec.unit, dated=spec.dated)
     else:
-        exposed = fit_exposure(batch, log, p, kappa_factor)
-        pairs = Pairs(pair_days(batch, dated=spec.dated), spec.reward, spec.unit, *exposed)
+        exposed, passed = fit_exposure(batch, log, p, kappa_factor)
+        days = pair_days(batch, dated=spec.dated)
+        by_day = log.reading.readers_by_day(batch, kappa_factor) if spec.dated else None
+        if by_day is not None:
+            exposed = by_day if passed is None else by_day * passed[days.lists.list]
+        pairs = Pairs(days, spec.reward, spec.unit, exposed, passed)
     return pairs if log.mirror is None else pairs.with_mirror(log.mirror)
 
 

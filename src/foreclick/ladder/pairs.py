@@ -70,7 +70,8 @@ class Pairs:
         days: the pairs by day.
         reward: what is counted.
         unit: how much of the reward counts as one click.
-        exposed: Shape (L, K): the readers of each slot, times what finer rungs pass on; None: 1.
+        exposed: Shape (L, K), or (Z, K) by day: the readers of each slot, times what finer rungs
+            pass on; None: 1.
         passed: Shape (L, K): the share of clicks that finer rungs pass on; None: 1.
 
     Attributes:
@@ -110,7 +111,8 @@ class Pairs:
         self.c = sums(cell, value, count + 1)[:count]
         self.d = days.cell_n
         if exposed is not None:
-            self.d = self._by_cell(lists.n[:, None] * exposed[lists.list])
+            by_day = exposed if len(exposed) == lists.size else exposed[lists.list]
+            self.d = self._by_cell(lists.n[:, None] * by_day)
         self.day_clicks = days.by_pair_day(self.c)
         self.weighted_clicks = days.by_pair(self.day_clicks * days.features)
         self.clicks = self.weighted_clicks[0]

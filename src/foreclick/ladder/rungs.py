@@ -349,13 +349,19 @@ class LogCells(NamedTuple):
         slots = np.arange(len(self.n)) if len(self.prefix) else self.examined
         return np.asarray(slots % self.finest.shape[1])
 
+    def by_list(self) -> LogCells:
+        """With lists, not prefixes, as what is examined more or less."""
+        return self._replace(examined=np.arange(len(self.n)))
+
     def chain(self, strengths: Sequence[float], exposure: Floats, pairs: int) -> RungChain:
         """The rungs down to "position", of slots with these exposures, shape (L, K)."""
         own = exposure.ravel()[self.examined]
         if not len(self.prefix):
             return RungChain((Rung(strengths[0], self.n, self.c, self.pair, pairs, own),))
-        lists = Rung(strengths[0], self.n, self.c, self.prefix, len(self.coarser))
-        prefixes = Rung(strengths[1], *lists.climb(), self.coarser, len(self.pair), own)
+        whole = len(own) == len(self.n)  # of lists, which may be as many as prefixes
+        of_lists, of_prefixes = (own, 1.0) if whole else (1.0, own)
+        lists = Rung(strengths[0], self.n, self.c, self.prefix, len(self.coarser), of_lists)
+        prefixes = Rung(strengths[1], *lists.climb(), self.coarser, len(self.pair), of_prefixes)
         positions = Rung(strengths[2], *prefixes.climb(), self.pair, pairs)
         return RungChain((lists, prefixes, positions))
 

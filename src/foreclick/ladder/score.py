@@ -41,11 +41,10 @@ from foreclick.estimation import sources as source
 from foreclick.estimation.columns import CoefficientInfluence, ColumnBatch, ModelError, View
 from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
-from foreclick.ladder.behaviour import FEWEST, stop_slope
 from foreclick.ladder.click_value import ItemGradient
 from foreclick.ladder.features import ListDays, by_row, list_days
 from foreclick.ladder.fitted import CandidateFit
-from foreclick.ladder.log_chain import fitted_pairs, pairs_of
+from foreclick.ladder.log_chain import examined_cells, fitted_pairs, pairs_of
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rungs import (
     ChainGradient,
@@ -54,12 +53,16 @@ from foreclick.ladder.rungs import (
     SlotChain,
     Weights,
     candidate_slots,
-    log_cells,
 )
 from foreclick.ladder.sample import known_contexts, sampled
 from foreclick.ladder.shrinkage import leverage_factor
 from foreclick.ladder.slot_values import SlotValues, ValueErrors, slot_values
-from foreclick.ladder.state import RungState, candidate_chain, rung_state
+from foreclick.ladder.state import (
+    RungState,
+    candidate_chain,
+    candidate_reading,
+    rung_state,
+)
 from foreclick.question import Target
 
 
@@ -215,7 +218,7 @@ def _columns(view: View, targets: list[Target], fit: CandidateFit, *, by_context
     depth = min(max(target.metric.depth for target in targets), view.policies.depth)
     theta = np.stack([padded(a.metric.theta, max(depth, batch.depth)) for a in targets])
     slots = candidate_slots(view, depth, by_list=log.top == "list")
-    cells = log_cells(batch, log.top, log.spec.reward)
+    cells = examined_cells(batch, log)
     context = taken(batch.pair_context, chain.base())
     known = np.tile(view.known.T, (len(targets), 1)).astype(np.float64)
     mass = slots.mass * batch.context_n[slots.context]
@@ -325,7 +328,7 @@ def _rate_weights(columns: _Columns, earned: _Earnings) -> Weights:
     """The weights of the rates of all cells and pairs in columns."""
     shown, logged = columns.shown * columns.shown_value, columns.logged * columns.logged_value
     weights = columns.slots.weights(shown, -logged)
-    if columns.fit.log.stopping:
+    if columns.fit.log.reading.by_list:
         weights = weights._replace(base=weights.base + _stopped(columns, earned.earned))
     return weights
 
@@ -334,14 +337,18 @@ def _stopped(columns: _Columns, earned: Floats) -> Floats:
     """Shape (E, P + U): how far the rate of a pair moves what is read below it."""
     view, slots, pairs = columns.view, columns.slots.slots, columns.state.pairs
     batch, lists, size = view.batch, view.policies.lists, len(pairs.rate)
-    lost = pairs.kappa / np.maximum(1 - pairs.kappa * np.clip(pairs.rate, 0, 1), FEWEST)
-    lost = np.append(lost, 0.0)
+    of_log = columns.fit.log.reading.of_lists(
+        batch,
+        batch.lists,
+        batch.list_context,
+        pairs.rate,
+        pairs.kappa,
+    )
+    of_candidates = candidate_reading(view, columns.fit, columns.state)
 
-    def lower(values: Floats, shown_pairs: Ints) -> Floats:
-        """What is read below the items of each list, by pair."""
-        below = np.cumsum(values[:, ::-1], axis=1)[:, ::-1] - values
+    def by_pair(values: Floats, shown_pairs: Ints) -> Floats:
         shown = shown_pairs != EMPTY
-        return sums(shown_pairs[shown], (below * lost[shown_pairs])[shown], size)
+        return sums(shown_pairs[shown], values[shown], size)
 
     moved = np.zeros((len(earned), size))
     rate = np.append(columns.rate * columns.logged_value, 0.0)[columns.cells.finest]
@@ -350,8 +357,8 @@ def _stopped(columns: _Columns, earned: Floats) -> Floats:
         wide[slots.listed, slots.position] = own
         theta = columns.theta[number // view.count, : batch.depth]
         n = batch.list_n * columns.known[number, batch.list_context]
-        moved[number] = lower(theta * rate * n[:, None], batch.lists)
-        moved[number] -= lower(wide, lists.pairs)
+        moved[number] = by_pair(of_candidates.by_rate(wide), lists.pairs)
+        moved[number] -= by_pair(of_log.by_rate(theta * rate * n[:, None]), batch.lists)
     return moved
 
 
@@ -511,10 +518,10 @@ def _allowances(
         * columns.sums(slots.context, earned.earned * unreachable),
         source.SHRINKAGE: SHRINKAGE_ERROR * columns.sums(every, earned.difference),
     }
-    if fit.log.stopping and fit.log.stopping.sd:
+    if fit.log.reading.kappa_sd:
         by_kappa = columns.sums(gradient.context, gradient.by_exposure * _by_kappa(columns))
         by_kappa += np.tensordot(fit.by_stopping, slope, 1)
-        errors[source.STOPPING] = fit.log.stopping.sd * by_kappa
+        errors[source.STOPPING] = fit.log.reading.kappa_sd * by_kappa
     if fit.log.mirror:
         errors[source.REACTION] = REACTION_ERROR * np.tensordot(fit.by_mirror, slope, 1)
     return {name: error[None] * fit.log.spec.unit for name, error in errors.items()}
@@ -522,11 +529,10 @@ def _allowances(
 
 def _by_kappa(columns: _Columns) -> Floats:
     """Shape (cells,): the derivative of the logarithm of examination by that of κ."""
-    batch, lists, slots = columns.view.batch, columns.view.policies.lists, columns.slots
-    reading, pairs = columns.fit.log.reading, columns.state.pairs
-    of_slots = stop_slope(pairs.rate, lists.pairs, pairs.kappa)
+    view, slots = columns.view, columns.slots
+    of_slots = candidate_reading(view, columns.fit, columns.state).by_kappa()
     of_slots = of_slots[slots.slots.listed, slots.slots.position]
-    of_log = stop_slope(reading.attraction(batch), batch.lists, reading.kappa(batch)[0])
+    of_log = columns.fit.log.reading.of_log(view.batch).by_kappa()
     of_log = of_log.ravel()[columns.cells.examined]
     return slots.of_examined(of_slots, of_log)
 

@@ -19,7 +19,6 @@ import numpy as np
 from foreclick.allowances import UNREACHABLE_FACTOR
 from foreclick.batches import Bools, Floats, Ints, padded, ratio
 from foreclick.estimation.columns import View
-from foreclick.ladder.behaviour import readers
 from foreclick.ladder.candidates import candidate_features, used_features
 from foreclick.ladder.features import (
     CandidateFeatures,
@@ -30,6 +29,7 @@ from foreclick.ladder.features import (
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import LadderChain, ladder_chain
 from foreclick.ladder.overlap import UnloggedRanks, unlogged_ranks
+from foreclick.ladder.readers import ListReading
 from foreclick.ladder.rungs import Rung, SlotChain, Slots, log_cells, slot_chain
 
 
@@ -109,11 +109,16 @@ def candidate_chain(view: View, fit: CandidateFit, state: RungState, slots: Slot
     """Slots of candidates on the rungs that know a position, with their rates."""
     log, k = fit.log, slots.position
     e = padded(tuple(fit.parameters.p), max(view.policies.depth, view.batch.depth))[k]
-    if log.stopping:
-        reading = readers(state.pairs.rate, view.policies.lists.pairs, state.pairs.kappa)
-        e = e * reading[slots.listed, k]
+    if log.reading.by_list:
+        e = e * candidate_reading(view, fit, state).readers()[slots.listed, k]
     cells = log_cells(view.batch, log.top, log.spec.reward)
     return slot_chain(view, cells, state.log.positions, slots, e, state.pairs.rate)
+
+
+def candidate_reading(view: View, fit: CandidateFit, state: RungState) -> ListReading:
+    """How candidates' lists are read, where that depends on them."""
+    lists, pairs = view.policies.lists, state.pairs
+    return fit.log.reading.of_lists(view.batch, lists.pairs, lists.context, pairs.rate, pairs.kappa)
 
 
 def _unlogged(
