@@ -171,9 +171,12 @@ def test_one_class_by_position_has_none() -> None:
     assert not fit.reading.mixed
 
 
-def test_given_stopping_no_classes_are_learnt() -> None:
+@pytest.mark.parametrize(
+    "given", [Ladder(stopping=0.5), Ladder(examination=[1, 0.8, 0.65, 0.5, 0.4])]
+)
+def test_what_is_given_is_not_learnt_by_class(given: Ladder) -> None:
     tally = drawn(["position", "stopping"] * 40)
-    assert not production_fit(batches_of(tally), Ladder(stopping=0.5), "clicks").reading.mixed
+    assert not production_fit(batches_of(tally), given, "clicks").reading.mixed
 
 
 def test_a_small_log_has_one_class() -> None:

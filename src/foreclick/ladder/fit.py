@@ -450,7 +450,8 @@ def _fit_stopping(batches: Sequence[Batch], fit: LadderFit) -> LadderFit:
         stopping = Stopping(1 - spec.ladder.stopping)
     if stopping is None:
         return fit
-    if spec.dated and spec.ladder.stopping is None and stopping.differs:
+    learnt = spec.ladder.stopping is None and spec.ladder.examination is None
+    if spec.dated and learnt and stopping.differs:
         found = learnt_classes(batches, spec.reward, fit.parameters, spec.sample)
         if found is not None:
             return _fit_mixed(batches, fit, found)
@@ -506,7 +507,6 @@ def _fit_mixed(batches: Sequence[Batch], fit: LadderFit, found: ClassFit) -> Lad
     intercept, which would take many rounds; the secant of its last two steps makes them longer.
     """
     spec, classes = fit.spec, found.classes.at_mean_level(found.records)
-    given = spec.ladder.examination is not None
     at, moved, iteration = classes.parameters, np.inf, 0
     before: tuple[float, float] | None = None
     while iteration < MIXED_ROUNDS and not moved < MIXED_SETTLED:
@@ -516,13 +516,13 @@ def _fit_mixed(batches: Sequence[Batch], fit: LadderFit, found: ClassFit) -> Lad
         reading = Reading(spec.reward, spec.unit, classes=classes, rounds=(at,))
         fit = replace(fit, parameters=at, reading=reading)
         parts = _pairs(batches, fit)
-        solution = solve(parts, at, given=given, close=1e-3)
+        solution = solve(parts, at, given=False, close=1e-3)
         now = float(at.beta[0]), float(solution.parameters.beta[0])
         moved, at = abs(now[1] - now[0]), _strengths(parts, fit, solution.parameters)
         if fit.reading.choice and before is not None and moved >= MIXED_SETTLED:
             at = at.moved(_longer(before, now, len(solution.slope)))
         before = now
-    solution = solve(parts, at, given=given)
+    solution = solve(parts, at, given=False)
     alternation = FitReport(bool(moved < MIXED_SETTLED), iteration)
     _reported("Classes of readers", found.report)
     _reported("Coefficients by classes of readers", solution.report)
