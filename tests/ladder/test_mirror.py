@@ -1,4 +1,4 @@
-"""The mirrored score: where it has a share, and what its instruments are."""
+"""If this fails, the mirrored score has a share where its instruments say nothing."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_its_interval_allows_for_its_own_clicks(seed):
     assert row["verdict"] == "cannot tell"
     said = " ".join(str(found).split())
     assert "Clicks in other" in said
-    assert "Next: evaluate such a part alone, read_log(…, where=…)." in said
+    assert "Next: evaluate such a segment alone, read_log(…, where=…)." in said
 
 
 def test_one_of_the_same_taste_gets_its_verdict():
