@@ -72,7 +72,7 @@ REACTION_ERROR = 0.3
 
 The standard deviation of a uniform distribution is .29 of its width, here the change of a column
 from one score to the other. Chosen, where each was off by about half of that change in opposite
-directions: feedback shops 101, 102 and 803, exams 601 and 602 (`ladder.mirror`)."""
+directions: feedback shops 101, 102 and 803, exams 601 and 602 (`ladder.reaction`)."""
 
 EXAMINATION_CHANGE_SD = 0.1
 """Examination before `trained_until`: standard deviation of the logarithm of how it has changed.

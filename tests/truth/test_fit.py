@@ -278,7 +278,7 @@ def test_what_candidates_say_solves_the_equations(name: str, seed: int):
 @pytest.mark.parametrize("name", ["days", "users", "revenue", "given p", "dropped"])
 def test_the_mirrored_score_is_solved(name: str, seed: int, monkeypatch: pytest.MonkeyPatch):
     """Where any reaction to clicks counts."""
-    monkeypatch.setattr("foreclick.ladder.mirror.CHANCE", 0.0)
+    monkeypatch.setattr("foreclick.ladder.reaction.CHANCE", 0.0)
     asked = replace(Case.of(name, seed))
     mirror, fit, log = asked.fit.log.mirror, asked.fit, asked.log(candidates=True)
     assert mirror is not None

@@ -32,10 +32,11 @@ from foreclick.ladder.diagnostics import counted_clicks, early_z, feedback_z
 from foreclick.ladder.features import expected_by_production
 from foreclick.ladder.fitted import CandidateFit, LadderFit, LadderSpec
 from foreclick.ladder.log_chain import fitted_pairs, ladder_chain, pairs_of
-from foreclick.ladder.mirror import Mirror, day_levels, mirrored_share
+from foreclick.ladder.mirror import Mirror
 from foreclick.ladder.overlap import fit_overlap
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters
+from foreclick.ladder.reaction import day_levels, mirrored_share
 from foreclick.ladder.rungs import log_cells
 from foreclick.ladder.sample import (
     FitLog,
