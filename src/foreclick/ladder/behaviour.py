@@ -48,6 +48,10 @@ LEAST_STOPPING = 0.05
 """A smaller κ counts as 0."""
 
 
+VARIED = 5.0
+"""Contexts hold to κ by a smaller strength where they are read in several ways: 3 in `kinds` of the
+exam; 8 in a log whose readers all stop, at a κ of their own, which needs no classes."""
+
 FEW_GO_ON = 0.2
 """Where a smaller share of clicks is followed by others, items may compete for one click."""
 
@@ -134,7 +138,7 @@ class Stopping(NamedTuple):
     @property
     def differs(self) -> bool:
         """Whether lists may be read in several ways: contexts differ, or hardly anyone goes on."""
-        return not math.isinf(self.context) or self.goes_on < FEW_GO_ON
+        return self.context < VARIED or self.goes_on < FEW_GO_ON
 
     def kappa(self, firsts: FirstClicks, owner: Ints, count: int) -> tuple[Floats, Floats]:
         """κ of pairs that belong to these of `count` contexts, (P,); and of the contexts, (X,)."""
