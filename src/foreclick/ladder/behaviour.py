@@ -50,7 +50,8 @@ LEAST_STOPPING = 0.05
 
 VARIED = 5.0
 """Contexts hold to κ by a smaller strength where they are read in several ways: 3 in `kinds` of the
-exam; 8 in a log whose readers all stop, at a κ of their own, which needs no classes."""
+exam; 8 in a simulated log whose readers all stop. Chosen between the two;
+whether classes help there was not measured."""
 
 FEW_GO_ON = 0.2
 """Where a smaller share of clicks is followed by others, items may compete for one click."""
