@@ -1,4 +1,4 @@
-"""Classes of readers: likelihoods by enumeration, derivatives by differences, and EM."""
+"""If this fails, classes of readers are misjudged: likelihoods, derivatives, or EM."""
 
 from __future__ import annotations
 
