@@ -331,6 +331,7 @@ class LogCells(NamedTuple):
         coarser: Shape (prefixes,): the cell on the rung "position" of each prefix.
         examined: a slot, of L · K, of each cell on the rung that is examined.
         pair: Shape (positions,): the pair of each cell on the rung "position".
+        whole: whether lists, not prefixes, are examined more or less.
     """
 
     finest: Ints
@@ -342,6 +343,7 @@ class LogCells(NamedTuple):
     coarser: Ints
     examined: Ints
     pair: Ints
+    whole: bool = False
 
     @property
     def position_of(self) -> Ints:
@@ -351,15 +353,14 @@ class LogCells(NamedTuple):
 
     def by_list(self) -> LogCells:
         """With lists, not prefixes, as what is examined more or less."""
-        return self._replace(examined=np.arange(len(self.n)))
+        return self._replace(examined=np.arange(len(self.n)), whole=True)
 
     def chain(self, strengths: Sequence[float], exposure: Floats, pairs: int) -> RungChain:
         """The rungs down to "position", of slots with these exposures, shape (L, K)."""
         own = exposure.ravel()[self.examined]
         if not len(self.prefix):
             return RungChain((Rung(strengths[0], self.n, self.c, self.pair, pairs, own),))
-        whole = len(own) == len(self.n)  # of lists, which may be as many as prefixes
-        of_lists, of_prefixes = (own, 1.0) if whole else (1.0, own)
+        of_lists, of_prefixes = (own, 1.0) if self.whole else (1.0, own)
         lists = Rung(strengths[0], self.n, self.c, self.prefix, len(self.coarser), of_lists)
         prefixes = Rung(strengths[1], *lists.climb(), self.coarser, len(self.pair), of_prefixes)
         positions = Rung(strengths[2], *prefixes.climb(), self.pair, pairs)
