@@ -162,4 +162,4 @@ def test_a_statement_is_the_smallest_cut_of_the_estimators_and_clips_that_it_is_
 
 def test_a_log_is_not_simulated_too(capsys):
     assert main(["reproduce", "train", "--seed", "7"]) == 2
-    assert "'train' is a log, and --seed is of a simulated one" in capsys.readouterr().err
+    assert "'train' is a log, and --seed is for a simulated one" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def test_nothing_is_called_better_or_worse_by_it(log, unsolved):
     words = {(row["estimator"], row["verdict"]) for row in found if row["estimator"] == "ladder"}
     assert words == {("ladder", "cannot tell")}
     assert "the fit of click rates did not converge" in str(found)
-    assert "Next: ask by an estimator that fits nothing, estimators='ip'." in str(found).replace(
+    assert "Next: use an estimator without a fit, estimators='ip'." in str(found).replace(
         "\n  ", " "
     )
     alone = fc.evaluate(tally, new, metrics="clicks@2", estimators="ip")

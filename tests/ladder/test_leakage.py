@@ -177,7 +177,7 @@ def test_a_candidate_that_counts_the_clicks_is_not_judged(case, name):
     assert answer["verdict"] == ["cannot tell"]
     (note,) = (note for note in answer.notes if "trained on these clicks" in note)
     assert note.startswith("Cannot tell")
-    assert note.endswith("trained_until=…, or ask a log of later days.")
+    assert note.endswith("trained_until=…, or evaluate it on later days.")
 
 
 def test_an_honest_answer_ends_with_what_it_assumes(case):

@@ -362,7 +362,7 @@ def checked(fit: F, values: ClickValue | None = None) -> F:
     """
     reports = (*fit.reports, *([] if values is None else [values.report]))
     if not all(report.converged for report in reports):
-        raise ModelError(f"{UNSOLVED} Next: ask by an estimator that fits nothing, such as 'ip'.")
+        raise ModelError(f"{UNSOLVED} Next: use an estimator without a fit, such as 'ip'.")
     return fit
 
 
