@@ -27,14 +27,16 @@ class Slope(NamedTuple):
     z: float = 0.0
 
 
-PAIR_LEAKAGE, ITEM_LEAKAGE = Slope(0.17, 7.0), Slope(0.02, 4.0)
+PAIR_LEAKAGE, ITEM_LEAKAGE = Slope(0.27, 7.0), Slope(0.02, 4.0)
 """A candidate counts the log's clicks if its slope is larger: on a pair, on its item elsewhere.
 
 Both size and z count: of honest candidates z is not standard normal, for the prior of rates is not
 quite right. Measured on exam and shops, seeds 601 to 615: pairs of honest candidates reached .16
 with z = 12 in a long tail and .28 with z = 6 where readers are of several kinds, items .06 with
-z = 3.2, and 3.9 in a shop of 400 items. On fresh seeds, of 456 honest candidates none was alarmed,
-of 87 leaky ones 86 (`experiments/notes/leakage.md`)."""
+z = 3.2, and 3.9 in a shop of 400 items. Slopes of pairs are larger in shorter logs: up to .26 with
+z = 7.4 of honest candidates in 15,000 lists, .34 to .47 of those that know all clicks (seeds 61001
+to 61003, 61101 and 61102). On fresh seeds of 100,000 lists, with a bound of .17, of 456 honest
+candidates none was alarmed, of 87 leaky ones 86 (`experiments/notes/leakage.md`)."""
 
 
 ITEMS_CHANGE = "Click rates of items change"
