@@ -346,7 +346,6 @@ class Reading:
 
         None without classes, and where items compete: there levels of the whole log decide most.
 
-
         Args:
             batch: the records, with days.
             kappa_factor: κ is taken to be so many times as large.

@@ -68,6 +68,12 @@ class Patterns(NamedTuple):
         """Shape (P,): exp(β x)."""
         return bounded_rates(self.features @ beta)
 
+    def mean_over_records(self, values: Floats) -> Floats:
+        """Shape (X,): the mean over the records of each context, of values of lists, (L,)."""
+        n, context = self.n, self.list_context
+        total = sums(context, values * n, self.contexts)
+        return np.asarray(ratio(total, sums(context, n, self.contexts)))
+
 
 def patterns(batch: Batch, reward: str) -> Patterns:
     """Those of a batch."""
@@ -149,11 +155,7 @@ def class_rates(
         exposure = class_exposure(classes, number, rate)
         coupling = None
         if classes.choice[number]:
-            listed = (classes.p[number] * rate).sum(axis=1)
-            coupling = ratio(
-                sums(data.list_context, listed * data.n, data.contexts),
-                sums(data.list_context, data.n, data.contexts),
-            )
+            coupling = data.mean_over_records((classes.p[number] * rate).sum(axis=1))
         found = _next_rates(data, exposure, base, classes.parameters, found, coupling)
     return found
 
@@ -315,10 +317,7 @@ def mixed_rates(
         rate = found.alpha[data.lists]
         exposure = MixedLists(classes, weights, rate).readers() * parameters.p
         chosen = (weights * classes.choice[:, None] * (classes.p @ rate.T)).sum(axis=0)
-        coupling = ratio(
-            sums(data.list_context, chosen * data.n, data.contexts),
-            sums(data.list_context, data.n, data.contexts),
-        )
+        coupling = data.mean_over_records(chosen)
         found = _next_rates(data, exposure, base, parameters, found, coupling)
     return found
 
