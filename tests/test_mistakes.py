@@ -198,6 +198,10 @@ MISTAKES: dict[str, Mistake] = {
         log, {"a": CANDIDATE}, metrics=["clicks@1", "clicks@2"]
     ),
     "a comparison without days or users": lambda _: fc.compare(LOG, {"a": CANDIDATE}),
+    "a comparison of two days": lambda _: fc.compare(
+        fc.read_log(LOG | {"day": [1, 2] * (len(LOG["context"]) // 2)}, period="day"),
+        {"a": CANDIDATE},
+    ),
     "a backtest without days": lambda _: fc.backtest(LOG),
     "propensities that were not read": evaluate(logging="propensity"),
     "folds of a policy": ask(fc.optimize, folds=0),

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from foreclick import inference
+from foreclick.batches import count_periods
 from foreclick.errors import ModelError
 from foreclick.estimation.clusters import clusters_of
 from foreclick.estimation.estimates import Estimate
@@ -30,8 +31,8 @@ from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.run.effort import announce_effort
 from foreclick.run.estimate import estimate
-from foreclick.tallies import LogLike, local_tally, notes_in_order
-from foreclick.words import few
+from foreclick.tallies import FEW_PERIODS, LogLike, local_tally, notes_in_order
+from foreclick.words import few, number_of
 
 PRODUCTION = "production"
 _LINES = 20  # candidates that an answer lists; the table has them all
@@ -112,25 +113,46 @@ def compare(
     confidence: float = 0.95,
     min_effect: float = 0.0,
 ) -> Comparison:
-    """Several candidates against production and against each other, from one log.
+    """Compare several candidates with production and with each other, from one log.
 
-    Differences are paired: two candidates that share most of their lists share most of their
-    noise, and the interval of their difference knows it. The intervals of all pairs hold together,
-    so that the chance of any false alarm is what one pair would have.
+    Differences are paired: candidates that share most of their lists share most of their noise,
+    which cancels in the difference. The intervals of all pairs hold jointly (`all_low`,
+    `all_high`), so that the chance of any false alarm is that of a single pair.
 
     Args:
-        log: a Log or Tally; with a period or a unit, or else nothing can be paired.
+        log: a Log or Tally with a period or a unit, by which differences are paired.
         candidates: policies, or tables of rankings, by name.
-        metrics: what is counted, one metric.
+        metrics: one metric.
         estimators: one estimator. By default the ladder answers and `ip` checks it, as in
             `evaluate`, where it covers 90 % of a candidate: if the two contradict each other, the
             verdict is "cannot tell".
-        missing: what contexts without a list count as: "error", or "production".
-        logging: the logging policy where it is known, or "propensity" or "frequency" for the log's
-            own, as in `evaluate`.
-        confidence: of the intervals.
-        min_effect: the smallest change worth having, as a share of production; the verdict is
-            then about changes of this size. 0.01 is 1 % of production.
+        missing: how to treat contexts without a list: "error" or "production", as in `evaluate`.
+        logging: the logging policy, if it is known; "propensity" or "frequency", as in `evaluate`.
+        confidence: the confidence level of intervals.
+        min_effect: the smallest change worth having, as a share of production, such as 0.01 for 1
+            %; verdicts are about changes of at least this size.
+
+    Returns:
+        A `Comparison`: one row per pair of candidates, and per candidate and production.
+
+    Raises:
+        ModelError: the log has no period and no unit, or too few of them; candidates have no names;
+            more than one estimator is given.
+        MetricError: more than one metric is given, or it cannot be counted.
+        PolicyError: a candidate is not a policy for this log.
+
+    Examples:
+        >>> log = {
+        ...     "context": ["q"] * 40,
+        ...     "items": [[1, 2], [2, 1]] * 20,
+        ...     "clicks": [[0, 1], [1, 0], [0, 0], [1, 0]] * 10,
+        ...     "period": [1, 1, 2, 2, 3, 3, 4, 4] * 5,
+        ... }
+        >>> from foreclick import read_log
+        >>> rankings = {"old": {"q": [1, 2]}, "new": {"q": [2, 1]}}
+        >>> c = compare(read_log(log, period="period"), rankings, metrics="clicks@1")
+        >>> list(zip(c["candidate"], c["against"], c["verdict"], strict=True))
+        [('old', 'production', 'worse'), ('new', 'production', 'better'), ('old', 'new', 'worse')]
     """
     given: Any = candidates  # which may be anything
     given = given if isinstance(given, Mapping) else {"items": given}
@@ -144,9 +166,12 @@ def compare(
     tally, notes = local_tally(log)
     clusters, doubts = clusters_of(tally, "auto")
     if clusters == ("record",):
+        periods = count_periods(tally) if tally.shape.period else 0
+        has = f"only {number_of(periods, 'period')}" if periods else "no period"
+        ask = f"{FEW_PERIODS} periods or more, or with unit=" if periods else "period= or unit="
         raise ModelError(
-            "the log has no period and no unit, so differences cannot be paired. Read it with "
-            "period= or unit=; or compare one candidate with production by fc.evaluate."
+            f"the log has {has} and no unit, so differences cannot be paired. Read it with {ask}; "
+            "or compare one candidate with production by fc.evaluate."
         )
     metric, *others = parse_any(metrics)
     several: dict[str, Sequence[object]] = {"metric": [m.name for m in (metric, *others)]}
