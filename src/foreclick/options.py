@@ -247,16 +247,22 @@ OPTIONS: dict[str, Option] = {
 
 @dataclass(frozen=True)
 class Confidence:
-    """How sure intervals and verdicts are, where a number is not enough.
+    """The confidence level of intervals and verdicts, with what else decides their width.
+
+    Verbs that take `confidence` accept a number in its place, which sets `level` alone.
 
     Args:
-        level: how often an interval holds, such as 0.95.
-        clusters: "auto": records of a period vary together, and so do those of a unit (user), if
-            the log has them. "record": every record varies on its own.
-        anytime: whether intervals hold at every look together, of a log that is looked at again
-            and again as it grows.
-        past: what `backtest` or `replay` returned: verdicts then allow for how far off the same
-            estimators, by the same metrics, were there.
+        level: the confidence level: the share of intervals that contain the true value, such as
+            0.95.
+        clusters: "auto": records of the same period are correlated, and so are records of the same
+            unit (user), if the log has them. "record": all records are independent.
+        anytime: whether intervals hold at all looks jointly (a confidence sequence), for a log that
+            is evaluated again and again as it grows.
+        past: a result of `backtest` or `replay`. Verdicts then allow for the errors that the same
+            estimators made there, for the same metrics.
+
+    Raises:
+        OptionError: a value is not among these.
 
     Examples:
         >>> Confidence(0.9, anytime=True).level
@@ -289,12 +295,16 @@ _workers = [1]
 
 
 def settings(*, progress: Any = None, workers: int | None = None) -> None:  # noqa: ANN401
-    """Set how all verbs work from now on.
+    """Set the progress display and the number of processes for all later calls.
 
     Args:
-        progress: "auto": a bar on a terminal, few lines elsewhere, and nothing of short work.
-            "never": nothing. A function, such as ``print``: it is called with each line.
-        workers: how many processes work on a log too large for memory, and on `optimize`.
+        progress: "auto": a progress bar on a terminal, a few lines elsewhere, nothing for short
+            work. "never": nothing. A function, such as ``print``: receives each line.
+        workers: the number of processes that share the work on a log too large for memory, and that
+            of `optimize`.
+
+    Raises:
+        OptionError: a value is not among these.
 
     Examples:
         >>> settings(progress="never", workers=2)

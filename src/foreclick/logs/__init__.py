@@ -160,31 +160,37 @@ def read_log(
     Args:
         source: a path or glob (Parquet, CSV, JSON), a pandas or Polars frame, an Arrow table, a
             DuckDB relation, a Spark DataFrame, an Ibis table of any backend, or, with a connection
-            to PostgreSQL or MariaDB as `engine`, the name of a table or a SELECT; or the name that
-            a log has in `foreclick.toml`, with its columns.
+            to PostgreSQL or MariaDB as `engine`, the name of a table or a SELECT; or the name under
+            which `foreclick.toml` has a log with its columns.
         context: the column of the query (or page, or user group); None: one context for all.
-        items: the column with the list of shown items, or a list of columns, one per position; of
-            a `long` table, the column of the item, by default "item".
+        items: the column with the list of shown items, or a list of columns, one per position; of a
+            `long` table, the column of the item, by default "item".
         clicks: the column with a list of clicks (0/1 or graded), or a list of columns; of a `long`
             table, the column of the click, by default "click". None for a log without clicks, for
             instance of what a candidate *would* have shown.
         period: the column of the day or week; a timestamp counts as its day.
-        unit: the column of the user or session. Kept as one of 30 buckets.
-        segments: columns that results can be split by; or names with their columns.
-        rewards: further rewards by name, such as ``{"orders": "orders"}``: metric ``orders@3``.
-        propensity: the probability of the shown list (a number) or of each slot (a list).
-        count: of a log that was counted before, how many equal records a row stands for.
+        unit: the column of the user or session. Its values are kept as one of 30 buckets.
+        segments: columns by which results can be split; or a mapping from names to columns.
+        rewards: further rewards by name, such as ``{"orders": "orders"}`` for the metric
+            ``orders@3``.
+        propensity: the column with the probability of the shown list (a number) or of each slot (a
+            list).
+        count: of a log that was counted before, the column with the number of equal records that a
+            row stands for.
         where: a filter in the engine's SQL, such as ``"country = 'NL'"``.
-        long: of a table with one row a result, the column of the list's id and that of the
+        long: of a table with one row per shown item, the columns of the list's id and of the
             position (from 1, gaps allowed), such as ``("request_id", "rank")``.
-        depth: how many positions to read; by default as many as the longest list has.
-        invalid: "error" lists every problem with its count, an example and the remedy; "drop"
-            leaves such rows out and counts them by cause in `Log.dropped`.
-        sample: about how many lists are read. Of a larger log contexts are drawn, with probability
-            in proportion to their records, and weighted back; intervals allow for it. "auto": a
-            million of a log with more than two million; None or "all": all.
+        depth: the number of positions to read; by default as many as the longest list has.
+        invalid: "error" refuses invalid rows, and lists every problem with its count, an example
+            and the remedy; "drop" leaves such rows out and counts them by cause in `Log.dropped`.
+        sample: the number of lists to draw from a larger log, approximately. Contexts are drawn
+            with probability proportional to their records, and weighted back; intervals allow for
+            it. "auto": a million, of a log with more than two million; None or "all": all lists.
         engine: the connection (of DuckDB, psycopg, PyMySQL or Ibis, or a session of Spark) to open
             the source in; by default DuckDB in this process.
+
+    Returns:
+        A `Log`.
 
     Raises:
         InvalidLogError: rows break the rules of a log, or there are none.

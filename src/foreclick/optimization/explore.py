@@ -146,30 +146,37 @@ def explore(
     confidence: float = 0.95,
     missing: Literal["error", "production"] = "error",
 ) -> Explored:
-    """How much traffic, in which contexts and for how long, until a candidate's change is detected.
+    """Plan an experiment: how much traffic, in which contexts and how long, to measure a change.
 
     A share ε_x of the requests of each context, at most a half, is shown the candidate, the others
-    what production shows in the log, by chance and with logged propensities. After n records the
-    change V(h) − V(π) has, by the influence of records on the estimator `list`, which assumes no
-    click model,
+    what production shows in the log, at random and with logged propensities. After n records, the
+    change V(h) − V(π) has a standard error that follows from the influence of records on the
+    estimator `list`, which assumes no click model:
 
         se² = 1/n Σ_x q_x (v_x + (Δ_x − Δ)²),    v_x = Σ_A (h − π)² s_A² / (π + ε_x (h − π))
 
-    The traffic is dealt to contexts so that this is least: while shares are small, in proportion to
-    the traffic of a context times the standard deviation of its rewards (Neyman, 1934). s² comes
-    from the log; for what was never shown it grows with the reward that the ladder predicts.
+    Shares minimise it: while they are small, they are proportional to the standard deviation of a
+    context's rewards (Neyman, 1934). s² is estimated from the log; for lists that were never shown
+    it grows with the reward that the ladder predicts.
 
     Args:
-        log: a Log or Tally.
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         candidate: a policy of whole lists.
-        metrics: what is counted, one metric.
-        min_effect: the change to be detected, as a share of production: 0.02 is 2 %.
-        share: of all traffic that may be shown the candidate. By default a tenth; with `days`, as
-            much as it takes.
-        days: how long it may take. By default, as long as it takes.
-        power: how often such a change is detected.
-        confidence: of the interval that detects it.
-        missing: what contexts without a list of the candidate count as: "error" or "production".
+        metrics: one metric.
+        min_effect: the change to detect, as a share of production: 0.02 is 2 %.
+        share: the largest share of all traffic that is shown the candidate. By default a tenth;
+            with `days`, as much as is needed.
+        days: the longest duration in days. By default as long as is needed.
+        power: the probability of detecting a change of this size.
+        confidence: the confidence level of the interval that detects it.
+        missing: how to treat contexts without a list of the candidate: "error" or "production".
+
+    Returns:
+        An `Explored`: one row per context; `policy` is what to serve.
+
+    Raises:
+        PolicyError: the candidate does not give whole lists.
+        ModelError: `days` is given, and the log has no period.
 
     Examples:
         >>> log = {

@@ -169,36 +169,43 @@ def optimize(
     judge: EstimatorLike | None = "ladder",
     logging: Policy | Literal["frequency", "propensity"] | None = None,
 ) -> Optimized:
-    """The ranking policy that would earn most, as far as the log can show.
+    """Find the ranking policy that would earn most, as far as the log can show.
 
-    In every context, among all policies, the one with the largest estimate (Li et al., KDD 2018,
-    section 4.3), where each click rate is lowered by `pessimism` standard errors: whoever takes the
-    best of many estimates takes their errors too. For the same reason its value is not that
-    estimate: the records are dealt to two halves, a policy is chosen without each of them, and
-    judged by it. So `value` is that of policies chosen from a part of the log: the policy itself,
-    chosen from all of it, is rather better.
+    In every context, the policy with the largest estimate is chosen among all policies (Li et al.,
+    KDD 2018, section 4.3). The maximum of many estimates also selects their errors, so each click
+    rate is lowered by `pessimism` standard errors first, and the policy is not judged by the
+    estimate that chose it: the log is split into halves, a policy is chosen without each of them,
+    and judged by it. `value` is therefore that of policies chosen from a part of the log; the
+    returned policy, chosen from all of it, is rather better.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        metrics: what is to be large. Lists are as long as it counts, or as those of the log.
-        estimators: "ladder-ip" (which other ladders stand for too: the best list is found by what
-            an item earns at a position), or one of the paper's: "list", which chooses among the
-            lists of the log, "ip", "item", "pbm", or a `ClickModel` of these kinds. By
-            `Weighted("ip", clip=100)` no exposure counts that is more than M = 100 times the log's.
-        pessimism: by how many standard errors rates are lowered. A context stays as it is unless
-            the new policy is better even so, or production breaks a constraint, for example shows
-            what is banned. 0 for the paper's plain optimum, everywhere.
+        metrics: the metric to maximise. Lists are as long as it counts, or as those of the log.
+        estimators: the one estimator that chooses: "ladder-ip" (which other ladders stand for too:
+            the best list is found by what an item earns at a position); or "list", which chooses
+            among the lists of the log, "ip", "item", "pbm", or a `ClickModel` with such cells. With
+            `Weighted("ip", clip=100)`, exposure counts up to M = 100 times the log's.
+        pessimism: the number of standard errors by which rates are lowered. A context keeps its
+            lists unless the new policy is better even so, or production breaks a constraint, for
+            example shows a banned item. 0 for the paper's plain optimum, everywhere.
         min_shown: how often an item must have been shown (at the position, if the estimator has
-            cells by position) to be shown.
-        max_change: the share of a context's slots that may differ from production's, for a careful
-            first step.
-        pinned: a table of `context`, `item`, `position`: what must be where.
+            cells by position) to be chosen.
+        max_change: the largest share of a context's slots that may differ from production's, for a
+            careful first step.
+        pinned: a table of `context`, `item`, `position`: items with a fixed position.
         banned: items that must not be shown; or a table of `item`, or of `context` and `item`.
-        deterministic: one list a context.
-        judge: the estimator of what the policy is worth; None: nothing is held out, and
-            `value` is the naive one, which flatters.
-        logging: the logging policy where it is known, or "propensity" or "frequency", as in
-            `evaluate`: by what the estimator that chooses weighs clicks. Judges use frequencies.
+        deterministic: whether each context gets a single list.
+        judge: the estimator that judges the policy; None: nothing is held out, and `value` is the
+            estimate that chose the policy, which is too large.
+        logging: the logging policy, if it is known; "propensity" or "frequency", as in `evaluate`:
+            how the estimator that chooses weighs clicks. Judges use frequencies.
+
+    Returns:
+        An `Optimized`: its `policy`, and one row with its value.
+
+    Raises:
+        ModelError: the estimator or the metric cannot choose a policy slot by slot.
+        PolicyError: `pinned` or `banned` lacks a column, or contradicts itself.
 
     Examples:
         >>> log = {

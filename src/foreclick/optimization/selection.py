@@ -19,25 +19,30 @@ def selection_bound(
     metrics: str | Metric = USUAL_METRICS[1],
     confidence: float = 0.95,
 ) -> float:
-    """How much less than the best of a class the policy with the largest estimate may be worth.
+    """Bound the loss of choosing the policy with the largest estimate, rather than the best.
 
     Of a class H of policies, h̃ has the largest estimate, by `list`, or by `ip` where its click
-    model holds; h* is worth most of those whose weights M does not clip. With the logging policy
-    known, independent records and clicks of 0 and 1, with probability 1 − δ
+    model holds; h* has the largest value of those whose weights M does not clip. With the logging
+    policy known, independent records and clicks of 0 and 1, with probability 1 − δ
 
         V(h̃) ≥ V(h*) − M Σ_k θ_k (√(ln(2|H| / δ) / 2n) + √(ln(2 / δ) / 2n)).
 
-    These are Theorems 1 and 2 of Li et al. (KDD 2018, section 4.3), which do not hold in print: an
-    estimate ranges up to M Σ θ, not K, and h̃ is the luckiest of |H|. The class has to be fixed
-    before the log is seen, and finite, as the lists that each context may be shown.
+    These are Theorems 1 and 2 of Li et al. (KDD 2018, section 4.3), corrected: an estimate ranges
+    up to M Σ θ, not K, and h̃ is the luckiest of |H|. The class has to be finite and fixed before
+    the log is seen, as are the lists that each context may be shown.
 
     Args:
-        policies: |H|, how many there are. It may be a huge integer, such as 2**10_000.
-        records: n, how many records the log has.
+        policies: |H|, the number of policies. It may be a huge integer, such as 2**10_000.
+        records: n, the number of records of the log.
         clip: M, the largest weight.
-        metrics: what policies are worth, such as "clicks@3". Of a reward of up to R, it may be R
-            times as much.
+        metrics: one metric, such as "clicks@3". For a reward of up to R, multiply the bound by R.
         confidence: 1 − δ.
+
+    Returns:
+        The difference on the right-hand side: the largest loss, in the unit of the metric.
+
+    Raises:
+        OptionError: a number is not positive, or `confidence` is not between 0 and 1.
 
     Examples:
         Four rankers, a million records, weights of up to 10:

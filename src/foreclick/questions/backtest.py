@@ -166,23 +166,31 @@ def backtest(
     block: int = 1,
     forward: bool = False,
 ) -> Backtest:
-    """Which estimator, and which M, would have been right on this log.
+    """Measure which estimator, and which M, would have been right on this log.
 
     The protocol of the paper (section 6.1): hold out one period at a time, take what it showed as
     the candidate, predict its mean reward in each context from the other periods, and compare with
-    what it got. Pairs of a context and a period without held-out or without training records are
-    skipped and counted. A few numbers that all contexts share are learnt from the whole log: the
-    strengths of ladders, and how much positions are examined.
+    the mean that it earned. Pairs of a context and a period without held-out or without training
+    records are skipped and counted. A few numbers that all contexts share are learnt from the whole
+    log: the strengths of ladders, and the examination of positions.
 
     Args:
         log: a Log or Tally with a period.
         metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` values.
-        estimators: names of click models, `ClickModel`s, "ladder" or a `Ladder`, or `Weighted`s:
-            many M, ``Weighted("ip", clip=[1, 10, 100])``, cost about as much as one.
-        ranks: only the most frequent contexts: ``100`` for the first hundred, ``(101, 1000)`` for
-            those that follow them.
-        block: how many periods are held out at once: 7 for blocks of seven days.
-        forward: predict a period from earlier ones only, as production would have to.
+        estimators: names of click models, `ClickModel`s, "ladder" or a `Ladder`, or `Weighted`s.
+            Many M, ``Weighted("ip", clip=[1, 10, 100])``, take about as long as one.
+        ranks: restrict to the most frequent contexts: ``100`` for the first hundred, ``(101,
+            1000)`` for those after them.
+        block: the number of periods that are held out together, such as 7 for blocks of seven days.
+        forward: whether to predict a period from earlier ones only, as production would have to.
+
+    Returns:
+        A `Backtest`: one row per estimator × metric × clip, with its errors.
+
+    Raises:
+        BacktestError: the log has no period, fewer than two blocks, or no context in two of them.
+        MetricError: a metric is misspelt or weighs a reward that the log does not have.
+        ModelError: an estimator is misspelt or cannot be used here.
 
     Examples:
         >>> from foreclick import read_log

@@ -68,10 +68,13 @@ class Check(Result):
 
 @verb()
 def check(log: LogLike) -> Check:
-    """What is in this log, and what can be evaluated with it.
+    """Describe a log: its records, periods and positions, and what can be evaluated with it.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+
+    Returns:
+        A `Check`: one row per fact, grouped by section.
 
     Examples:
         >>> c = check({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "clicks": [[0, 1]] * 2})
@@ -297,10 +300,13 @@ class Contexts(Result):
 
 @verb()
 def contexts(log: LogLike) -> Contexts:
-    """Contexts by traffic, with their logged items: what a new ranker should be asked to rank.
+    """List contexts by traffic, with their logged items: what a new ranker has to rank.
 
     Args:
-        log: a log or a tally.
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+
+    Returns:
+        A `Contexts`: one row for each of the ten most frequent contexts; `lists` has all of them.
 
     Examples:
         >>> rows = {"context": ["r", "q", "q"], "items": [[4, 5], [1, 3], [1, 2]]}

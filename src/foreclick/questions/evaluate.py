@@ -83,52 +83,67 @@ def evaluate(
     min_effect: float = 0.0,
     guardrails: Mapping[str | AnyMetric, float] | None = None,
 ) -> Evaluation:
-    """How many clicks a candidate ranking would get, from a log of another.
+    """Estimate how many clicks a candidate ranking would get, from a log of another ranking.
 
     For a click model with cells g, credit C_g and exposure P_g per logged record, and the
-    candidate's exposure H_g (Li et al., KDD 2018, Table 2):
+    candidate's exposure H_g (Li et al., KDD 2018, Table 2), an estimator of the paper is
 
-        V = 1/n Σ_x n_x Σ_g C_g min(H_g / P_g, M)
+        V = 1/n Σ_x n_x Σ_g C_g min(H_g / P_g, M).
 
-    It assumes the click model named in the `estimator` column: that slots of one cell share a click
-    rate. `list` assumes nothing, and sees the least. A ladder takes the rate of each slot from as
-    fine a cell as the log has seen often enough.
+    It assumes that slots of the same cell have the same click rate. `list` assumes nothing, and
+    covers the least of a candidate. The ladder, which answers by default, takes each slot's click
+    rate from the finest cell of which the log has enough records.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        candidate: a policy; a table with `context` and `items` is taken as a Ranking.
+        candidate: a policy; or a table, from which a policy is made: with `context` and `items`, a
+            Ranking.
         metrics: spellings such as "clicks@3", "dcg@10" and "success@3", ratios of two such as
             "revenue@3/clicks@3" and "ctr@5", or `Metric` and `Ratio` values. Where the candidate's
-            lists end before production's, the default ones end there, and deeper ones are refused.
+            lists are shorter than production's, default metrics are cut to their length, and longer
+            ones that you name are refused.
         estimators: names of click models, `ClickModel`s, `Weighted`s, "ladder" or a `Ladder`; or
             "all". By default the ladder answers, and `ip` checks it where it covers 90 % of the
             candidate: if the two contradict each other, the verdict is "cannot tell". For graded
-            rewards that are also earned without clicks, `ip` answers and the ladder checks it;
-            with `logging=`, estimators that use it answer. `pbm` learns the examination of
-            positions from the log; `Weighted("pbm", examination=…)` takes it from you.
-            `Weighted("ip", clip=100)` bounds weights by M = 100.
-        missing: what contexts without a candidate list count as: "error", "production" (as they
-            are today) or "drop" (left out of everything).
+            rewards that are also earned without clicks, `ip` answers and the ladder checks it; with
+            `logging=`, estimators that use it answer. `pbm` learns the examination of positions
+            from the log; `Weighted("pbm", examination=…)` takes it from you. `Weighted("ip",
+            clip=100)` bounds weights by M = 100.
+        missing: how to treat contexts without a list of the candidate: "error" refuses them,
+            "production" keeps today's lists there, "drop" leaves these contexts out of everything.
         trained_until: the last period whose clicks the candidate was trained on. The answer then
             rests on later periods, and earlier clicks count as far as later ones confirm them.
-            "before" says that it was trained before the log begins.
-        logging: the logging policy where it is known, "propensity" for the log's own, "frequency"
-            for the log's frequencies. By default frequencies, which are the better choice where
-            contexts repeat, and propensities, if the log has them, where they do not.
-        baseline: a policy to compare with instead of the log's own mean, for instance
-            ``Observed`` of the last day.
+            "before": the candidate was trained before the log begins.
+        logging: the logging policy, if it is known; "propensity" for the log's own propensities,
+            "frequency" for the frequencies of lists in the log. By default frequencies, which are
+            the better choice where contexts repeat, and the log's propensities, if it has any,
+            where contexts do not repeat.
+        baseline: a policy to compare with in place of the log's own mean, for instance ``Observed``
+            of the last day.
         by: segment columns (or "period") to split the answer by. Click rates are learnt from the
             whole log, and the segments, weighted by records, add up to the answer for all of it.
             Verdicts allow for the number of segments.
-        confidence: of the intervals; None for no intervals, in half the time. A `Confidence` also
-            says which records vary together, that the log is evaluated again and again, or that
-            verdicts allow for the errors of a backtest or of past A/B tests.
-        min_effect: the smallest change worth having, as a share of production (or of the
-            baseline): with 0.01, "better" means that at least 1 % is gained, and "no difference"
-            that less than 1 % is gained or lost.
+        confidence: the confidence level of intervals; None for no intervals, in half the time. A
+            `Confidence` also sets which records are correlated, that the log is evaluated again and
+            again, or that verdicts allow for the errors of a backtest or of past A/B tests.
+        min_effect: the smallest change worth having, as a share of production (or of the baseline):
+            with 0.01, "better" means a gain of at least 1 %, and "no difference" a gain or loss of
+            less than 1 %.
         guardrails: metrics that must not fall, each with the share of production that it may lose:
-            {"orders@3": 0.01}. "Better" then also means that all of them hold, and "worse" that
-            one does not; the verdicts hold for all metrics at once.
+            {"orders@3": 0.01}. "Better" then also means that all guardrails hold, and "worse" that
+            one does not; the verdicts hold for all metrics jointly.
+
+    Returns:
+        An `Evaluation`: one row per estimator × metric × clip (× segment), with estimates,
+        intervals and verdicts.
+
+    Raises:
+        PolicyError: the candidate is not a policy, shares no context or no item with the log, or
+            lacks contexts of the log (with ``missing="error"``).
+        MetricError: a metric is misspelt, weighs a reward that the log does not have, or counts
+            positions below the candidate's lists.
+        ModelError: an estimator is misspelt, or cannot answer for this log and candidate.
+        OptionError: an option is misspelt or has an impossible value.
 
     Examples:
         >>> log = {

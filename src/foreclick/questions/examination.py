@@ -70,24 +70,31 @@ def examination(
     within: Literal["auto", "context", "period"] = "auto",
     confidence: float = 0.95,
 ) -> Examination:
-    """How much each position is looked at, from items that stood at several of them.
+    """Estimate how often users examine each position, from items that were shown at several.
 
     An item a that context x showed n_xak times at position k is clicked there w_xak times, with
-    mean n_xak μ_xa p_k: its attraction times the position's examination. p is found by maximum
-    likelihood, with Poisson clicks; p_1 = 1.
+    mean n_xak μ_xa p_k: its attraction times the position's examination. The curve p is the maximum
+    of the likelihood with Poisson clicks; p_1 = 1.
 
-    It assumes the position-based model: whether a position is looked at depends on nothing else
-    on the page. Positions can be compared if items moved between them, directly or by way of
-    others; where they did not, the answer is None, and a note says so.
+    It assumes the position-based model: whether a position is examined depends on nothing else on
+    the page. Positions can be compared if items moved between them, directly or through other
+    positions; where none did, `examination` is None, and a note says so.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        by: segment columns (device, query class, page layout) with a curve each.
-        within: which moves count: those within a "period" of a context, which no change of
-            season, taste or ranker can disturb, or all within a "context". By default those within
-            a period, if the log has periods; where they tell of fewer positions, or err twice as
-            much, those within a context.
-        confidence: of the intervals.
+        by: segment columns (device, query class, page layout), to estimate a curve for each
+            segment.
+        within: which moves count: "period", those within a period of a context, which no change of
+            season, taste or ranker can disturb; or "context", all within a context. "auto" takes
+            those within a period, if the log has periods; where they cover fewer positions or have
+            twice the standard error, those within a context.
+        confidence: the confidence level of intervals.
+
+    Returns:
+        An `Examination`: one row per position (× segment); `curve` is what `pbm` takes.
+
+    Raises:
+        ModelError: a column of `by` is not a segment of the log.
 
     Examples:
         Both items get half as many clicks at position 2:

@@ -154,26 +154,29 @@ def judgments(
     examination: Sequence[float] | None = None,
     confidence: float = 0.95,
 ) -> Judgments:
-    """Grades of the items of each context, from clicks and how much each position is examined.
+    """Grade the items of each context, from clicks and the examination of positions.
 
-    The rate of an item is the ladder's: with C clicks in records that amount to E at the first
-    position, and m the rate that is expected of an item that production places so,
+    Click rates are the ladder's. With C clicks in records that amount to E at the first position,
+    and m the rate that is expected of an item that production ranks alike, the rate of an item is
 
-        μ = (C + a) / (E + a / m).
+        μ = (C + a) / (E + a / m),
 
-    So an item with few clicks leans on how often and how high production shows it. Its interval is
-    that of a gamma distribution, with the errors of clicks, of the level of the context, of what
-    production's places are worth, and of examination.
+    so that an item with few clicks leans on how often and how high production shows it. Its
+    interval is that of a gamma distribution, with the errors of clicks, of the context's level, of
+    the expected rate, and of examination.
 
-    The best item of a context is the one whose interval begins highest. With b its rate, an item
-    has the grade 3 μ / b, rounded, 3 at most; but only if half the width of its interval is at most
-    one grade. So contexts and items that the log says little of have none.
+    The best item of a context is the one whose interval has the highest lower end. With b its rate,
+    an item gets the grade 3 μ / b, rounded, and at most 3, if half the width of its interval is at
+    most one grade. Other items have no grade: their records are too few.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
         examination: p_1, p_2, …, if it is known, such as the curve of another log. By default it is
             learnt from items that moved, and its errors count.
-        confidence: of the intervals.
+        confidence: the confidence level of intervals.
+
+    Returns:
+        A `Judgments`: one row per grade; `items` has one row per item of a context.
 
     Examples:
         The second position is examined half as much, and item 2 is as good as item 1:

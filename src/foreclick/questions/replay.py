@@ -176,23 +176,29 @@ def replay(
     metrics: str | AnyMetric | Sequence[str | AnyMetric] = USUAL_METRICS,
     confidence: float = 0.95,
 ) -> Replay:
-    """What would have been predicted of past A/B tests, beside what they measured.
+    """Predict past A/B tests from the control's clicks, beside what the tests measured.
 
     For each test, the control's clicks predict the lift of what the other arm showed, by the
-    estimators that answer by default. The arm's own clicks measure it. Where both arms have 1,000
-    records, the control is predicted from the arm as well. Contexts that only one arm has are left
-    out of the prediction. Days before the test take no part: the tested model was trained on their
-    clicks, and production was another one.
+    estimators that answer by default; the arm's own clicks measure it. Where both arms have 1,000
+    records, the control is also predicted from the arm. The prediction leaves out contexts that
+    only one arm has, and days before the test: the tested model was trained on their clicks, and
+    production was another one.
 
     Args:
-        log: a log or tally with the lists and clicks of all arms, read with the columns below as
+        log: a Log or Tally with the lists and clicks of all arms, read with the columns below as
             `segments`, and with `period` and `unit` if there are any.
-        variant: the column that names the arm; records without it are left out.
-        experiment: the column that names the test, if there were several.
-        control: the arm that was there before; by default the one called "control" or the like,
+        variant: the segment that names the arm; records without a value are left out.
+        experiment: the segment that names the test, if the log has several.
+        control: the value of production's arm; by default the arm called "control" or the like,
             else that with most records.
-        metrics: spellings such as "clicks@3" and "dcg@10".
-        confidence: of the intervals.
+        metrics: spellings such as "clicks@3" and "dcg@10", or `Metric` and `Ratio` values.
+        confidence: the confidence level of intervals.
+
+    Returns:
+        A `Replay`: one row per test × direction × estimator × metric.
+
+    Raises:
+        SourceError: the log lacks a segment, has fewer than two arms, or no arm is called so.
 
     Examples:
         >>> log = {

@@ -127,26 +127,31 @@ def report(
     guardrails: Mapping[str | AnyMetric, float] | None = None,
     backtest: bool = True,
 ) -> Report:
-    """A candidate's evaluation with everything a team needs to decide on it, as one page.
+    """Evaluate a candidate, and gather on one page what a team needs to decide on it.
 
-    It holds the verdict and the estimates, how much of the candidate the log has seen, how the
-    answer moves with the click model, which contexts gain and lose most with their lists before
-    and after, clicks by position and by period, and a backtest. Each part is
-    what the verb of that name gives, with the same options: `evaluate`, `support`, `check`,
-    `backtest`.
+    The page has the verdict and the estimates, how much of the candidate the log covers, the answer
+    by every click model, the contexts that gain and lose most with their lists before and after,
+    clicks by position and by period, and a backtest. Each part is the result of the verb of that
+    name: `evaluate`, `support`, `check`, `backtest`.
 
     Args:
         log: a Log, a Tally, or anything `read_log` accepts with the default column names.
-        candidate: a policy; a table with `context` and `items` is taken as a Ranking.
-        metrics: as for `evaluate`. Contexts are listed for the first one that is no ratio.
-        by: segment columns (or "period") for which the answer is given too.
+        candidate: a policy; or a table, from which a policy is made, as in `evaluate`.
+        metrics: as for `evaluate`. Contexts are listed by the first metric that is no ratio.
+        by: segment columns (or "period") for which the answer is also given.
         baseline: as for `evaluate`.
         missing: as for `evaluate`.
         confidence: as for `evaluate`. With ``Confidence(past=replay)`` the page also shows the past
             A/B tests.
         min_effect: as for `evaluate`.
         guardrails: as for `evaluate`.
-        backtest: whether to run one, if the log has two periods or more.
+        backtest: whether to run a backtest, if the log has two periods or more.
+
+    Returns:
+        A `Report`; its `save("report.html")` writes the page.
+
+    Raises:
+        PolicyError, MetricError, ModelError, OptionError: as for `evaluate`.
 
     Examples:
         >>> log = {

@@ -82,22 +82,30 @@ def support(
     estimators: EstimatorLike | Sequence[EstimatorLike] = LATTICE,
     missing: Missing = "error",
 ) -> Support:
-    """How much of what a candidate would show was ever shown, for every model of the lattice.
+    """Measure how much of what a candidate would show was ever shown, by click model.
 
-    What was shown has a known worth, up to chance; what was not is worth something from 0 to b per
-    unit of exposure, the click rate of the log's best position. So V(h) is between, with all
-    exposure H_g of cells g never logged,
+    The value of what was shown is known up to chance; what was never shown may earn from 0 to b per
+    unit of exposure, with b the click rate of the log's best position. So V(h) lies, with all
+    exposure H_g of cells g never logged, between
 
         lowest = V  and  highest = V + b · 1/n Σ_x n_x Σ_g H_g,
 
     if the click model holds; `list` assumes none.
 
     Args:
-        log: a Log, a Tally, or anything `read_log` accepts.
-        candidate: a policy; a table with `context` and `items` is taken as a Ranking.
-        metrics: only the positions that a metric counts matter, by their weights.
-        estimators: the click models whose cells are looked for.
-        missing: as for `evaluate`.
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+        candidate: a policy; or a table, from which a policy is made, as in `evaluate`.
+        metrics: spellings such as "clicks@3", or `Metric` values: which positions count, and with
+            what weights.
+        estimators: the click models by whose cells coverage is measured.
+        missing: how to treat contexts without a list of the candidate, as in `evaluate`.
+
+    Returns:
+        A `Support`: one row per click model × metric.
+
+    Raises:
+        PolicyError: the candidate is not a policy for this log, or lacks contexts of it.
+        ModelError: an estimator is not a click model.
 
     Examples:
         >>> log = {"context": ["q"] * 2, "items": [[1, 2], [2, 3]], "clicks": [[0, 1], [1, 0]]}

@@ -410,7 +410,13 @@ LogLike: TypeAlias = Log | Tally | TableLike
 
 
 def tally(log: LogLike) -> Tally:
-    """The tally of a log; a tally is its own tally.
+    """Compress a log to a tally; a tally is returned as it is.
+
+    Args:
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
+
+    Returns:
+        A `Tally`; the sum of two, ``monday + tuesday``, is the tally of both logs together.
 
     Examples:
         >>> t = tally({"context": ["q", "q"], "items": [[1, 2]] * 2, "clicks": [[1, 0]] * 2})
@@ -528,14 +534,27 @@ def part(tally: Tally, column: str, texts: Sequence[str]) -> Tally:
 
 
 def read_tally(path: str | Path | Sequence[str | Path]) -> Tally:
-    """Read one tally, or many (a glob, a directory) as their sum: a file a day is one log.
+    """Read one tally, or the sum of several (a glob, a directory), such as a file for each day.
 
-    Files of different periods are read where they lie; nothing is added up or copied. Only files
-    of an object store are copied to this machine, once.
+    Files of different periods are read where they lie; nothing is added up or copied. Only files of
+    an object store are copied to this machine, once.
 
     Args:
-        path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such
-            files, or a list of them; paths or URLs.
+        path: a Parquet file written by `Tally.write_parquet`, a glob or a directory of such files,
+            or a list of them; paths or URLs.
+
+    Returns:
+        A `Tally`.
+
+    Raises:
+        TallyError: there is no such file, a file is not a tally, or the tallies do not add up.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "monday.parquet")
+        >>> tally({"context": ["q"], "items": [[1, 2]], "clicks": [[1, 0]]}).write_parquet(path)
+        >>> read_tally(path)
+        <Tally of lists of up to 2 items in duckdb>
     """
     return read_in(default_engine(), path)
 
