@@ -167,19 +167,22 @@ def yandex(
 ) -> Log:
     """Read the log of Kaggle's "Personalized Web Search Challenge", which the paper evaluates on.
 
-    Lines, with tabs between: ``session M day user``; ``session time Q serp query terms url,domain
-    url,domain …``; ``session time C serp url``. A click belongs to the list with its SERP in its
-    session. The context is the query, the items are urls, the period is the day, the unit the user.
-    Days 28 to 30, whose clicks were withheld (``T``), are left out.
+    Its lines have fields between tabs: ``session M day user``; ``session time Q serp query terms
+    url,domain url,domain …``; ``session time C serp url``. A click belongs to the list of its
+    session with the same SERP. The context is the query, the items are urls, the period is the day,
+    the unit the user. Days 28 to 30, whose clicks were withheld (``T``), are left out.
 
     Args:
-        path: the file, plain or gzip; see above.
-        queries: only the lists of these.
+        path: a file, plain or gzip, a glob, or a directory of such files.
+        queries: ids of queries, to read only their lists; by default all.
         engine: a connection of DuckDB; by default that of this process.
         **options: of `from_events`, such as ``unit=None``.
 
+    Returns:
+        A `Log` with a `ledger`.
+
     Raises:
-        SourceError: the file is not there, or in another format.
+        SourceError: there is no such file, or it has another format.
     """
     return _read(_YANDEX, path, engine, queries, **options)
 
@@ -200,17 +203,20 @@ def relevance_prediction(
 ) -> Log:
     """Read a log in the format of Yandex's Relevance Prediction Challenge of 2011.
 
-    Lines, with tabs between: ``session time Q query region url url …`` and ``session time C url``.
-    A click does not tell its query: it belongs to the last list before it, in its session, that
-    has the url. The context is the query, the items are urls, the unit is the session, and the
+    Its lines have fields between tabs: ``session time Q query region url url …`` and ``session time
+    C url``. A click does not name its query: it belongs to the last list of its session before it
+    that has the url. The context is the query, the items are urls, the unit is the session, and the
     region is a segment.
 
     Args:
         path: as for `yandex`.
-        day_length: how many units of time make a day, for logs whose time runs through the whole
-            log; Naver's CLARA2 counts milliseconds: 86_400_000. The original's time starts anew
-            with each session and tells no day: None, no period.
+        day_length: the length of a day in units of time, for logs whose time runs through the whole
+            log; Naver's CLARA2 counts milliseconds: 86_400_000. In the original, time starts anew
+            with each session and no day is known: None, no period.
         engine: as for `yandex`.
+
+    Returns:
+        A `Log` with a `ledger`.
 
     Raises:
         SourceError: as for `yandex`.
@@ -232,6 +238,9 @@ def pyclick(path: str | Path, *, engine: Any = None) -> Log:  # noqa: ANN401 - a
         path: as for `yandex`, not compressed.
         engine: as for `yandex`.
 
+    Returns:
+        A `Log` with a `ledger`.
+
     Raises:
         SourceError: as for `yandex`.
     """
@@ -241,9 +250,9 @@ def pyclick(path: str | Path, *, engine: Any = None) -> Log:  # noqa: ANN401 - a
 def trivago(path: str | Path, *, engine: Any = None) -> Log:  # noqa: ANN401 - a connection
     """Read the log of trivago's RecSys Challenge 2019, as CSV or Parquet.
 
-    One list is one row with the action "clickout item"; other actions show no list. The context is
-    the city, because filters and sort orders on top of it leave almost no list twice. The items
-    are the impressions, the period is the day (UTC), the unit the user, segments are platform and
+    Each row with the action "clickout item" is one list; other actions show no list. The context is
+    the city, because with filters and sort orders in it almost no list would occur twice. The items
+    are the impressions, the period is the day (UTC), the unit the user; segments are platform and
     device.
 
     Only lists with a click are logged, so each has exactly one: a value says where the click is,
@@ -252,6 +261,9 @@ def trivago(path: str | Path, *, engine: Any = None) -> Log:  # noqa: ANN401 - a
     Args:
         path: as for `yandex`.
         engine: as for `yandex`.
+
+    Returns:
+        A `Log` with a `ledger`.
 
     Raises:
         SourceError: as for `yandex`.
@@ -262,14 +274,17 @@ def trivago(path: str | Path, *, engine: Any = None) -> Log:  # noqa: ANN401 - a
 def open_bandit(path: str | Path, *, engine: Any = None) -> Log:  # noqa: ANN401 - a connection
     """Read a campaign of the Open Bandit Dataset, with its propensities.
 
-    Three items were shown at a time, but the rows do not tell which belong together. So each row
-    is a list of one item, and its position on the page is the context: propensities and click
-    rates are those of an item at a position, and a candidate names its item for each. The period
-    is the day. The segment `policy` is the directory the file lies in, "random" or "bts".
+    Three items were shown at a time, but the rows do not tell which belong together. So each row is
+    a list of one item, and its position on the page is the context: propensities and click rates
+    are those of an item at a position, and a candidate names its item for each. The period is the
+    day. The segment `policy` is the directory of the file, "random" or "bts".
 
     Args:
         path: as for `yandex`; all files are of one campaign.
         engine: as for `yandex`.
+
+    Returns:
+        A `Log` with a `ledger`.
 
     Raises:
         SourceError: as for `yandex`, or the files are of several campaigns.

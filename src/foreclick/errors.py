@@ -28,7 +28,7 @@ class ForeclickError(Exception):
 
 
 class OptionError(ForeclickError, ValueError):
-    """An option has a value that makes no sense, or there is no such option."""
+    """An option has an impossible value, or there is no such option."""
 
 
 class SourceError(ForeclickError):
@@ -44,7 +44,7 @@ class TallyError(ForeclickError):
 
 
 class MetricError(ForeclickError):
-    """A metric is misspelt or makes no sense for this log."""
+    """A metric is misspelt or impossible for this log."""
 
 
 class ModelError(ForeclickError):
@@ -52,15 +52,15 @@ class ModelError(ForeclickError):
 
 
 class PolicyError(ForeclickError):
-    """A policy's table is not a policy, or the policy cannot answer for a click model."""
+    """A table is not a policy, or a policy cannot answer for a log or a click model."""
 
 
 class EngineError(ForeclickError):
-    """The engine that holds the data failed, or cannot do it."""
+    """The engine that holds the data failed, or cannot do what is needed."""
 
 
 class SimulationError(ForeclickError):
-    """A simulated world, or the log to draw from it, makes no sense."""
+    """A simulated world, or the log to draw from it, has impossible parameters."""
 
 
 class ReportError(ForeclickError):
@@ -79,7 +79,7 @@ class ForeclickWarning(UserWarning):
 
 
 class BacktestError(ForeclickError):
-    """The log cannot be held out this way."""
+    """The log cannot be split into held-out periods as asked."""
 
 
 def _masked(args: tuple[object, ...]) -> list[object]:
@@ -88,7 +88,11 @@ def _masked(args: tuple[object, ...]) -> list[object]:
 
 
 def optional(package: str, remedy: str) -> ModuleType:
-    """A package that need not be there, or an error that says how to get it."""
+    """Import an optional package.
+
+    Raises:
+        MissingDependency: it is not installed; the message names the remedy.
+    """
     try:
         return importlib.import_module(package)
     except ImportError as error:

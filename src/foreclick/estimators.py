@@ -17,15 +17,22 @@ Top = Literal["list", "ip"]
 
 @dataclass(frozen=True, init=False)
 class Weighted:
-    """The paper's estimator for a click model: Σ_g r_g · min(H_g, M·P_g).
+    """An estimator of the paper, by importance weights of cells: Σ_g r_g · min(H_g, M·P_g).
+
+    r_g is the mean reward per exposure of cell g in the log, P_g the cell's logged exposure and H_g
+    the candidate's.
 
     Args:
         model: the name of a click model, or a `ClickModel`.
-        clip: M; a number, or several to see each. None: weights are not bounded. Models that are
-            blind to items, `rctr` and `rcm`, have none.
-        examination: how much each position is looked at, for `pbm`: a number for each, a function
-            of the position, "1/k", or "learnt", which `pbm` is without it; or, as p(k | x), one of
-            the first three for every context of the log, ``{context: curve}``.
+        clip: M, the bound of weights: a number, or several for one row each. None: weights are not
+            bounded. `rctr` and `rcm`, whose cells do not depend on items, have none.
+        examination: how often each position is examined, for `pbm`: a number for each, a function
+            of the position, "1/k", or "learnt", which is the default; or p(k | x), one of the first
+            three for every context of the log, ``{context: curve}``.
+
+    Raises:
+        ModelError: there is no such click model, or it takes no M.
+        OptionError: M is not above 0.
 
     Examples:
         >>> Weighted("ip", clip=100).name
@@ -57,48 +64,53 @@ class Weighted:
 
     @property
     def name(self) -> str:
-        """What the `estimator` column shows."""
+        """The name in the `estimator` column."""
         return self.model.name
 
 
 @dataclass(frozen=True, init=False)
 class Ladder:
-    """Click rates by as much of the circumstances as the log has seen often enough.
+    """Click rates from the finest cells of which the log has enough records.
 
-    A slot's click rate is that of its own cell as far as the cell was seen often, and otherwise
-    backed off to cells that share fewer of its circumstances:
+    The rate of a slot is that of its own cell, shrunk towards the rates of ever coarser cells, the
+    fewer records the finer ones have:
 
         rung        what shares a click rate
         list        the position of the same list
         prefix      the item below the same items
-        position    the item at this position, times how much the slot is examined
+        position    the item at this position, times the slot's examination
         item        the item at any position
-        rankers     an item with these rank features (see `foreclick.ladder.features`)
+        rankers     items with the same rank features
 
-    A rung of *strength* s lets the one below it count as much as s records of its own. With n
-    records and c clicks in a cell, and the rate r' of its cell on the rung below,
+    A rung of *strength* s gives the rate of the rung below the weight of s records. With n records
+    and c clicks in a cell, and the rate r' of its cell on the rung below,
 
         r = (c + s r' e) / (n + s)                                                  (downwards)
         n' = Σ n e s / (n + s),    c' = Σ c s / (n + s)                               (upwards)
 
-    This is the mean of every rate, given all counts, if rates vary around those of the rung below
-    with variance r'/s: belief propagation on a tree. With s = ∞ a rung has no rate of its own.
+    This is the posterior mean of every rate, given all counts, if rates vary around those of the
+    rung below with variance r'/s: belief propagation on a tree. With s = ∞ a rung has no rate of
+    its own.
 
-    The examination e of a slot depends on its position and on what stands above it: some of those
-    who liked an item above have stopped reading. With μ the rate of an item, that of the rung
-    `item`, e = p_k Π_{j<k} (1 − κ μ_{a_j}). It is 1 on all rungs but one: `prefix`, the coarsest
-    that knows what stands above; or `position` where there is no `prefix`.
+    The examination e of a slot depends on its position and on the items above it: some of those who
+    clicked one have stopped reading. With μ the rate of an item on the rung `item`, e = p_k Π_{j<k}
+    (1 − κ μ_{a_j}). It enters one rung: `prefix`, the coarsest one that depends on the items above;
+    or `position` where there is no `prefix`. On all others it is 1.
 
     Args:
         top: the finest cells: "list" (the same list) or "ip" (an item at the same position). A
             candidate with marginal probabilities needs "ip".
-        examination: how much each position is looked at: a number for each, a function of the
-            position, or "1/k". None, or "learnt": learnt from items that moved.
-        stopping: κ, which share of the clicks above a slot end the reading: 1 if every click does,
-            0 if what stands above does not matter. None: learnt, of each context and item as far as
-            the log shows. Always 0 for the top "ip", which does not know what stands above.
-        same_retrieval: whether production could have shown all that the candidate shows. By default
-            that is unknown, and the upper end of an interval allows that it could not.
+        examination: how often each position is examined: a number for each, a function of the
+            position, or "1/k". None, or "learnt": estimated from items that moved in the log.
+        stopping: κ, the share of clicks after which readers stop: 1 if every click ends the
+            reading, 0 if clicks above do not matter. None: estimated, by context and item as far as
+            the log shows it. Always 0 for the top "ip", whose cells do not depend on the items
+            above.
+        same_retrieval: whether production could have shown every item of the candidate. By default
+            this is unknown, and the upper end of an interval allows for items that it could not.
+
+    Raises:
+        ModelError: `top` or `stopping` has another value.
 
     Examples:
         >>> Ladder().name, Ladder("ip").name
@@ -141,23 +153,23 @@ class Ladder:
 
     @property
     def name(self) -> str:
-        """What the `estimator` column shows."""
+        """The name in the `estimator` column."""
         return "ladder" if self.top == "list" else "ladder-ip"
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """Names of the rungs, finest first."""
+        """The names of the rungs, finest first."""
         fine = ("list", "prefix") if self.top == "list" else ()
         return (*fine, "position", "item", "rankers", "new")
 
     @property
     def model(self) -> ClickModel:
-        """The click model of its finest cells, under the ladder's name."""
+        """The click model of the finest cells, with the ladder's name."""
         return ClickModel(self.name, cell="list" if self.top == "list" else ("item", "position"))
 
     @property
     def clip(self) -> tuple[float, ...]:
-        """Infinite: shrinkage does what clipping is for."""
+        """Infinity: a ladder shrinks rates, and bounds no weights."""
         return (math.inf,)
 
 

@@ -57,15 +57,20 @@ _SPELLING = re.compile(r"(?:(?P<reward>\w+):)?(?P<kind>\w+)@(?P<depth>\d+)")
 
 @dataclass(frozen=True, init=False, repr=False)
 class Metric:
-    """A weight per position, of one reward.
+    """A weighted sum of one reward over positions, Σ_k θ_k y_k.
 
     Args:
-        spec: a spelling such as ``"clicks@3"``, ``"dcg@10"`` or ``"orders@3"``, or the weights
-            θ_1, θ_2, … themselves.
-        reward: which reward of the log is weighed.
+        spec: a spelling such as ``"clicks@3"``, ``"dcg@10"`` or ``"orders@3"``, or the weights θ_1,
+            θ_2, … themselves.
+        reward: the reward that is weighed: "clicks", or the name of another one.
 
     Attributes:
-        reward: the reward that θ weighs: one of the log, or what `first` makes of it.
+        name: the spelling, as results show it.
+        theta: the weights θ_1, θ_2, ….
+        reward: the reward that θ weighs: one of the log, or one that follows from it (`first`).
+
+    Raises:
+        MetricError: the spelling is not understood, or a weight is negative.
 
     Examples:
         >>> Metric("dcg@3").theta
@@ -98,27 +103,27 @@ class Metric:
 
     @property
     def depth(self) -> int:
-        """The last position that counts: the largest k with θ_k > 0."""
+        """The last position with a weight: the largest k with θ_k > 0."""
         return len(self.theta)
 
     @property
     def first(self) -> bool:
-        """Whether only the first click of a list counts: the reward follows from the log's."""
+        """Whether only the first click of a list counts, as in ``success@K`` and ``mrr@K``."""
         return self.reward.startswith(_FIRST)
 
     @property
     def source(self) -> str:
-        """The reward that the log must have been read with."""
+        """The reward of the log from which the metric is computed."""
         return self.reward.removeprefix(_FIRST)
 
     @property
     def shown(self) -> bool:
-        """Whether it counts what is shown, whatever that earns."""
+        """Whether the metric counts shown items, as the denominator of ``ctr@K`` does."""
         return self.reward == SHOWN
 
     @property
     def parts(self) -> tuple[Metric, ...]:
-        """The sums over positions that it is made of: itself."""
+        """The weighted sums that the metric consists of: the metric itself."""
         return (self,)
 
     def __str__(self) -> str:
@@ -129,15 +134,17 @@ class Metric:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Ratio:
-    """One metric over another: the ratio of two means, such as revenue per click.
+    """The ratio of two metrics' means, such as revenue per click.
 
-    It is not the mean of ratios: a list without a click has no revenue per click, and counts in
-    neither.
+    It is not the mean of ratios: a list without clicks adds to neither mean.
 
     Args:
-        spec: a spelling such as ``"revenue@3/clicks@3"``, shorter ``"revenue/clicks@3"``, or
+        spec: a spelling such as ``"revenue@3/clicks@3"``, in short ``"revenue/clicks@3"``, or
             ``"ctr@5"``, the clicks per item shown; or the numerator.
-        denominator: a metric, where `spec` is the numerator.
+        denominator: a metric, if `spec` is the numerator.
+
+    Raises:
+        MetricError: a spelling is not understood, or both metrics are the same.
 
     Examples:
         >>> Ratio("revenue/clicks@3")
@@ -181,7 +188,7 @@ class Ratio:
 
     @property
     def parts(self) -> tuple[Metric, Metric]:
-        """The sums over positions that it is made of."""
+        """The numerator and the denominator."""
         return self.numerator, self.denominator
 
     def __str__(self) -> str:

@@ -67,17 +67,20 @@ class ByContext(dict[Any, Curve]):
 
 @dataclass(frozen=True)
 class ClickModel:
-    """A click model, built in or your own.
+    """A click model: which slots share a click rate, and how often positions are examined.
 
     Args:
-        name: what the `estimator` column of results shows.
-        cell: what slots have in common when they share a click rate: ``"list"``, ``"prefix"``, any
-            of ``"item"`` and ``"position"``, or a function of the slots, whose arrays `slot.item`
-            and `slot.position` (from 1) it turns into an array, or a list of arrays.
-        examination: how much position k is looked at: a sequence p_1, p_2, … or a function of k;
-            everywhere 1 by default. Only its shape matters, not its scale. "learnt" for what the
-            log says of it, by items that moved (1/k where it says nothing); "1/k" for that alone.
-            Where contexts differ, p(k | x): such a curve for each, ``{context: curve}``.
+        name: the name in the `estimator` column of results.
+        cell: what slots with the same click rate have in common: ``"list"``, ``"prefix"``, any of
+            ``"item"`` and ``"position"``; or a function that takes the slots, with the arrays
+            `slot.item` and `slot.position` (from 1), and returns an array, or a list of arrays.
+        examination: how often each position is examined: a sequence p_1, p_2, … or a function of
+            the position; 1 everywhere by default. Only the ratios matter. "learnt": estimated from
+            items that moved in the log (1/k where none did); "1/k": always 1/k. If contexts differ,
+            p(k | x): a curve for each context, ``{context: curve}``.
+
+    Raises:
+        ModelError: `cell` or `examination` is none of these.
 
     Examples:
         Positions above and below the fold, with one click rate per item in each:
@@ -126,28 +129,28 @@ class ClickModel:
 
     @property
     def learns(self) -> bool:
-        """Whether its examination is still to be learnt from a log, and matters."""
+        """Whether the examination is learnt from a log and enters the click rates."""
         p = self.examination
         return isinstance(p, str) and p == LEARNT and not self.pins_position
 
     @property
     def by_context(self) -> bool:
-        """Whether each context has its own examination."""
+        """Whether each context has its own examination curve."""
         return isinstance(self.examination, ByContext)
 
     @property
     def over_lists(self) -> bool:
-        """Whether a cell needs more of the list than its own slot (list and prefix do)."""
+        """Whether a cell depends on other slots of the list, as `list` and `prefix` do."""
         return self.cell in ("list", "prefix")
 
     @property
     def pins_position(self) -> bool:
-        """Whether all slots of a cell stand at the same positions, and so are examined alike."""
+        """Whether all slots of a cell have the same position, so that examination cancels."""
         return self.over_lists or (not callable(self.cell) and "position" in self.cell)
 
     @property
     def sees_items(self) -> bool:
-        """Whether the cell depends on which items are shown; `rctr` and `rcm` are blind to them."""
+        """Whether cells depend on which items are shown; those of `rctr` and `rcm` do not."""
         if not callable(self.cell):
             return self.over_lists or "item" in self.cell
         for item in (np.arange(2), np.array(["a", "b"], dtype=object)):
@@ -158,7 +161,18 @@ class ClickModel:
         return True
 
     def examined(self, depth: int, *context: Any) -> tuple[float, ...]:  # noqa: ANN401
-        """p_1 … p_depth, of a context if they depend on it; 1/k where they are to be learnt."""
+        """The examination of positions 1 to `depth`; 1/k where it is learnt from a log.
+
+        Args:
+            depth: the number of positions.
+            *context: the context, if each has its own curve.
+
+        Returns:
+            A tuple p_1 … p_depth.
+
+        Raises:
+            ModelError: the curve is too short, not finite or below 0, or needs a context.
+        """
         p: Any = self.examination
         where = ""
         if isinstance(p, ByContext):
@@ -191,7 +205,7 @@ class ClickModel:
         return values
 
     def cell_of(self, slots: Any) -> list[Any]:  # noqa: ANN401 - DisplayedSlots, or a table of them
-        """What names the cell of each slot."""
+        """The key of each slot's cell: a list of arrays, equal where slots share a cell."""
         if callable(self.cell):
             cells = self.cell(slots)
             return list(cells) if isinstance(cells, list | tuple) else [cells]

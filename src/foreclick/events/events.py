@@ -89,34 +89,43 @@ def from_events(
     depth: int | None = None,
     engine: Any = None,  # noqa: ANN401 - a connection
 ) -> Log:
-    """Make a log of two event tables, where they live: what was shown, and what users did.
+    """Make a log of two event tables, in their engine: what was shown, and what users did.
 
-    An action belongs to the list with its `list_id`. Where there is no such id, `Match` says how
-    an action finds its list. The log's `ledger` says what became of every event, with an example of
-    each loss; what breaks the rules of a log is left out.
+    An action belongs to the list with its `list_id`; without such an id, `Match` says how an action
+    finds its list. The log's `ledger` counts what became of every event, with an example of each
+    loss; what breaks the rules of a log is left out.
 
     Columns have one name in both tables, or a pair of names: ``("in_shown", "in_actions")``. A
     field within a column is written ``column.field``.
 
     Args:
-        shown: impressions, one row an item, or one row a list, with an array of items.
+        shown: impressions: one row per item, or one row per list, with an array of items.
         actions: clicks, carts, orders and so on, one row each.
-        list_id: the id of a request, which an action carries; or a `Match`.
-        context: the query (or page, or user group) of `shown`; None: one context for all.
-        items: the item of an impression and of an action. If it is a column of arrays, a row is a
-            list; fields of their elements are named ``items.item_id``, here and in `position`.
-        position: the position of `shown`, from 0 or from 1; None: the place in the array, which is
-            the default where `items` are arrays.
-        action: the column of `actions` that says what was done; None if all rows are clicks.
-        rewards: which actions count as which reward, by default ``{"clicks": "click"}``. A reward
+        list_id: the column of the request's id, which actions carry; or a `Match`.
+        context: the column of the query (or page, or user group) in `shown`; None: one context for
+            all.
+        items: the column of the item, of impressions and of actions. If it holds arrays, a row is a
+            list; fields of their elements are written ``items.item_id``, here and in `position`.
+        position: the column of the position in `shown`, from 0 or from 1; None: the place in the
+            array, which is the default where `items` are arrays.
+        action: the column in `actions` that names what was done; None if all rows are clicks.
+        rewards: the actions that count as each reward, by default ``{"clicks": "click"}``. A reward
             is 1 if a user did it at least once. A reward that is the sum of a column names it:
             ``{"revenue": {"purchase": "price"}}``.
         period: as in `read_log`; by default the day of the `Match`'s time.
-        unit: the user or session of `shown`, as in `read_log`; by default the `Match`'s session.
+        unit: the column of the user or session in `shown`, as in `read_log`; by default the
+            `Match`'s session.
         segments: as in `read_log`; or a mapping from names to columns.
-        where: as in `read_log`, which rows of `shown` count.
+        where: as in `read_log`: which rows of `shown` count.
         depth: as in `read_log`.
         engine: as in `read_log`.
+
+    Returns:
+        A `Log` with a `ledger`.
+
+    Raises:
+        SourceError: a table or a column cannot be read.
+        InvalidLogError: no list is left.
 
     Examples:
         >>> log = from_events(

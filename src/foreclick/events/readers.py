@@ -21,16 +21,19 @@ _HALF_AN_HOUR = 1800 * SECOND
 
 
 def ubi(queries: TableLike, events: TableLike, **options: Any) -> Log:  # noqa: ANN401
-    """A log of OpenSearch's User Behavior Insights 1.3: `ubi_queries` and `ubi_events`.
+    """Read a log of OpenSearch's User Behavior Insights 1.3: `ubi_queries` and `ubi_events`.
 
     The context is `user_query`, the list `query_response_hit_ids`, the unit `client_id`. An event
     finds its query by `query_id` and its item by `event_attributes.object.object_id`. Rows may have
     these fields in `_source`, as dumps of an index do.
 
     Args:
-        queries: the index `ubi_queries`, one row a query.
-        events: the index `ubi_events`, one row an event.
-        **options: of `from_events`; `rewards` say which `action_name`s count.
+        queries: the index `ubi_queries`, one row per query.
+        events: the index `ubi_events`, one row per event.
+        **options: of `from_events`; `rewards` name the `action_name`s that count.
+
+    Returns:
+        A `Log` with a `ledger`.
     """
     hits = "query_response_hit_ids"
     named: dict[str, Any] = {
@@ -45,24 +48,27 @@ def ubi(queries: TableLike, events: TableLike, **options: Any) -> Log:  # noqa: 
 
 
 def ga4(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
-    """A log of Google Analytics 4, from the tables of its BigQuery export.
+    """Read a log of Google Analytics 4, from the tables of its BigQuery export.
 
-    What was shown are events `view_item_list`; an action finds the last list of its user with the
-    same `item_list_id` that showed its item, within half an hour. The context is the `search_term`
-    among the `event_params`: of the event itself, or of the user's last search on the same page
-    (`page_location`) within half an hour, as `view_search_results` has it. A list without one has
-    its `item_list_id` as context. The unit is the `user_pseudo_id`. A list that is logged while a
-    user scrolls is put together if its parts come within ten seconds of each other.
+    Lists are events `view_item_list`; an action belongs to the last list of its user with the same
+    `item_list_id` that showed its item, within half an hour. The context is the `search_term` among
+    the `event_params`: of the event itself, or of the user's last search on the same page
+    (`page_location`) within half an hour, from `view_search_results`. A list without one has its
+    `item_list_id` as context. The unit is the `user_pseudo_id`. The parts of a list that is logged
+    while a user scrolls are joined if they come within ten seconds of each other.
 
-    Of an `item_list_index` that is no number, as "(not set)", the impression is left out;
+    Impressions whose `item_list_index` is not a number, such as "(not set)", are left out;
     ``position=None`` takes the place in `items` instead.
 
     Args:
-        events: the tables `events_…`, one row an event, with their `items`.
-        **options: of `from_events`; `rewards` say which `event_name`s count, by default
+        events: the tables `events_…`, one row per event, with their `items`.
+        **options: of `from_events`; `rewards` name the `event_name`s that count, by default
             ``{"clicks": "select_item"}``. Carts and orders often lose their list on the way;
             ``list_id=Match(session="user_pseudo_id", time="event_timestamp", together=10)`` finds
             it by the user and the item alone.
+
+    Returns:
+        A `Log` with a `ledger`.
     """
     table, note = _plain(events, options), None
     if _MOMENT in table.columns and kind_of(table.kinds.field(_MOMENT).type) == "text":
@@ -90,20 +96,23 @@ def ga4(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
 
 
 def snowplow(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
-    """A log of Snowplow's e-commerce plugin, from `atomic.events` of its loaders.
+    """Read a log of Snowplow's e-commerce plugin, from `atomic.events` of its loaders.
 
-    What was shown are actions of the type `list_view`; a `list_click` finds the last list of its
+    Lists are actions of the type `list_view`; a `list_click` belongs to the last list of its
     session with the same name that showed its product. The unit is the `domain_userid`. The event
     and its products are structs, as in BigQuery and Databricks, or JSON, as in Snowflake and
     Redshift; names may be in capitals.
 
-    These events do not say what was searched for, so `context` has to be named: the column of the
-    search; or the list's name, where a list is a shelf or a category.
+    These events do not say what was searched for, so name the `context`: the column of the search;
+    or that of the list's name, where a list is a shelf or a category.
 
     Args:
-        events: `atomic.events`, one row an event.
-        **options: of `from_events`; `context` must be among them. `rewards` say which types of
-            actions count, by default ``{"clicks": "list_click"}``.
+        events: `atomic.events`, one row per event.
+        **options: of `from_events`; `context` is required. `rewards` name the types of actions that
+            count, by default ``{"clicks": "list_click"}``.
+
+    Returns:
+        A `Log` with a `ledger`.
     """
     vendor = "com_snowplowanalytics_snowplow_ecommerce"
     action = f"unstruct_event_{vendor}_snowplow_ecommerce_action_1"
@@ -128,12 +137,15 @@ def snowplow(events: TableLike, **options: Any) -> Log:  # noqa: ANN401
 
 
 def algolia(searches: TableLike, events: TableLike, **options: Any) -> Log:  # noqa: ANN401
-    """A log of Algolia: your searches, and the events that you send to its Insights API.
+    """Read a log of Algolia: your searches, and the events that you send to its Insights API.
 
     Args:
-        searches: one row a search: `queryID`, `query`, and `objectIDs`, the hits in their order.
-        events: one row an event: `queryID`, `objectIDs`, `eventType` and `timestamp`.
-        **options: of `from_events`; `rewards` say which `eventType`s count.
+        searches: one row per search: `queryID`, `query`, and `objectIDs`, the hits in their order.
+        events: one row per event: `queryID`, `objectIDs`, `eventType` and `timestamp`.
+        **options: of `from_events`; `rewards` name the `eventType`s that count.
+
+    Returns:
+        A `Log` with a `ledger`.
     """
     named: dict[str, Any] = {
         "list_id": "queryID",

@@ -43,17 +43,21 @@ class Match:
     """How an action finds its list: by an id, or by session and time.
 
     Without an id, an action belongs to the last list of its `session` (and `list_name`) that showed
-    its item before it, within the `window`.
+    its item before the action, within the `window`.
 
     Args:
-        list_id: the id of a request, which an action carries; None if there is none.
-        session: the session (or user) by which actions find lists that have no id.
-        list_name: the name of a list in a session, such as "search results".
-        time: when a list was shown and an action done: a timestamp, its text, or a number of
-            seconds, milli- or microseconds since 1970.
-        window: how long after its list an action may come: seconds, or a timedelta; None: ever.
-        together: lists without an id that follow each other within this time, further and further
-            down, are one list: its pages, or what a user scrolled to.
+        list_id: the column of the request's id, which actions carry; None if there is none.
+        session: the column of the session (or user), by which actions find lists without an id.
+        list_name: the column of a list's name within a session, such as "search results".
+        time: the column of the time at which a list was shown or an action done: a timestamp, its
+            text, or a number of seconds, milli- or microseconds since 1970.
+        window: the longest time from a list to its action: seconds, or a timedelta; None:
+            unlimited.
+        together: lists without an id that follow each other within this time, each continuing
+            further down, are one list: its pages, or what a user scrolled to.
+
+    Raises:
+        OptionError: a value cannot be used.
 
     Examples:
         >>> Match(session="visit", time=("shown_at", "clicked_at")).list_id
@@ -77,7 +81,7 @@ class Match:
 
     @property
     def keys(self) -> list[tuple[str, str, Name]]:
-        """Of what an action and its list have in common, our own name, the role and the column."""
+        """The columns that actions and lists share: tuples of our name, the role and the column."""
         roles = ("session", "list_name") if self.list_id is None else ("list_id",)
         named = [(role, getattr(self, role)) for role in roles]
         return [(f"{KEY}{i}", role, name) for i, (role, name) in enumerate(named) if name]
@@ -205,17 +209,17 @@ class Ledger(Result):
 
     | column | meaning |
     |---|---|
-    | fact | what was counted: events, lists and rewards first, then what was odd |
-    | found | how many |
-    | done | what became of them |
+    | fact | what was counted: events, lists and rewards first, then irregularities |
+    | found | how many there are |
+    | done | how they were treated; None where all were used |
     | example | one of them |
 
-    Every action is in it once: used, repeated, or left out for one cause.
+    Every action is counted once: used, repeated, or left out for one cause.
     """
 
     @property
     def losses(self) -> dict[str, int]:
-        """How many of everything that was not simply used, by the fact."""
+        """The count of each fact that was treated otherwise than used, by the fact's name."""
         return {row["fact"]: row["found"] for row in self.rows if row["done"]}  # type: ignore[misc]
 
 

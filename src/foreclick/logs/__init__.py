@@ -59,21 +59,23 @@ DEEPEST = 100
 class Log:
     """A click log that was read, checked and compressed; the raw rows stay where they are.
 
+    Made by `read_log`, `from_events` and the readers of `events` and `datasets`.
+
     Attributes:
-        shape: what the columns of `stored` are.
+        shape: the roles and columns of `stored`.
         stored: the compressed rows, one per distinct (context, …, list, rewards), with the count
             `n`: a table of `engine`. Rewards that are 0 or 1 are masks (see `Shape`).
-        rows: how many valid raw rows `stored` stands for.
+        rows: the number of valid raw rows that `stored` stands for.
         drawn: how many of them `stored` has, if contexts were drawn.
-        dropped: how many rows were left out, by cause (`invalid="drop"`).
-        dropped_rows: how many rows were left out; a row with two causes counts once.
-        source_rows: the source's own rows, after `where`, unexecuted.
-        roles: which column of `source_rows` plays which part.
-        notes: what the reader of an answer should know of how the log was read.
-        ledger: what the log was made of, if that was a table of events (`from_events`).
-        called: what the tables of events call the context and the items; a candidate may too.
-        totals: of a log whose contexts were drawn, sums over all its records, see `totals_of`.
-        kept: what was computed of the log and is needed again, such as its tally.
+        dropped: the number of rows that were left out, by cause (`invalid="drop"`).
+        dropped_rows: the number of rows that were left out; a row with two causes counts once.
+        source_rows: the source's own rows, after `where`, not yet executed.
+        roles: which column of `source_rows` has which role.
+        notes: what a reader of answers should know about how the log was read.
+        ledger: what the log was made of, if that was events (`from_events`); else None.
+        called: the event tables' names of the context and the items; a candidate may have them too.
+        totals: sums over all records of a log whose contexts were drawn, see `totals_of`.
+        kept: what was computed from the log and is needed again, such as its tally.
     """
 
     shape: Shape
@@ -99,12 +101,12 @@ class Log:
 
     @property
     def engine(self) -> Engine:
-        """Where `stored` lives: as the log, or DuckDB here if nothing may be created there."""
+        """The engine of `stored`: the source's, or DuckDB here if nothing may be created there."""
         return self.stored.engine
 
     @property
     def source(self) -> Engine:
-        """Where the log lives."""
+        """The engine of the source."""
         return self.source_rows.engine
 
     def __repr__(self) -> str:

@@ -83,31 +83,31 @@ _FEW = 5  # records of the candidate that a context needs, for its own mean to b
 
 @dataclass(frozen=True, repr=False)
 class Explored(Result):
-    """What to show next: one row per context, those that take most of the traffic first.
+    """A plan of an experiment: one row per context, those with most of its traffic first.
 
     | column | meaning |
     |---|---|
-    | context | the last row has all others together |
-    | records | of the log |
+    | context | the context; the last row is all others together |
+    | records | its records in the log |
     | differs | the share of its requests that the candidate would answer with another list |
-    | share | the share of its traffic that should be shown the candidate |
+    | share | the share of its traffic to show the candidate |
     | part | its part of all traffic that is shown the candidate |
     | change | candidate − production, as the ladder predicts it |
     | se | the standard error of this change after `days` |
 
     Attributes:
         share: the share of all traffic that is shown the candidate.
-        days: how long, or infinite if no time is enough; None if the records of a day are unknown.
-        records: how many records that is.
+        days: the duration in days; infinite if no duration is enough; None if the number of records
+            per day is unknown.
+        records: the number of records in that time.
         se: the standard error of the change after these records.
-        effect: the change that can then be detected, as a share of production: with `power`,
-            at `confidence`.
+        effect: the change that they detect with `power` at `confidence`, as a share of production.
         policy: what to show: a mix of production and the candidate, with probabilities. Serve it by
             `Lists.serving`, and log the propensities.
         production: what production shows, to compare the candidate with: `evaluate(new_log,
             candidate, baseline=explored.production, estimators="list")`.
-        evaluation: the estimate of the candidate by the log that is there.
-        names: what the columns of the log are called, by their roles.
+        evaluation: the evaluation of the candidate by the log at hand.
+        names: the log's own column names, by role.
     """
 
     share: float = field(kw_only=True)
@@ -121,9 +121,12 @@ class Explored(Result):
     names: Names = field(default_factory=dict, kw_only=True, compare=False)
 
     def write(self, path: str | Path) -> None:
-        """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it.
+        """Write the policy as Parquet or CSV, by the file's extension; `fc.Lists` reads it.
 
-        The columns are the context and the list of items, called as in the log, and `probability`.
+        The columns are the context and the list of items, named as in the log, and `probability`.
+
+        Args:
+            path: the file; an existing one is replaced.
         """
         write_rows(as_lists(self.policy.table, self.names), path)
 

@@ -84,24 +84,24 @@ class Optimized(Result):
 
     | column | meaning |
     |---|---|
-    | value, se, low, high | what it is worth, judged by records that it was not chosen by |
-    | naive | the estimate that it was chosen by, which flatters |
+    | value, se, low, high | its value by records that did not choose it, with its interval |
+    | naive | the estimate that chose it, which is too large |
     | production | the mean reward of the log |
     | change, lift | value − production, and that divided by production, with paired intervals |
     | covered | the share of its exposure that was ever logged |
-    | contexts, changed, kept | how many there are, got a new policy, and stay as they are |
-    | lists | how many lists the changed contexts have |
+    | contexts, changed, kept | the numbers of contexts: all, with a new policy, as today |
+    | lists | the number of lists of changed contexts |
     | verdict | better, worse, no difference (worth having), or cannot tell |
 
-    Printed, it leaves out what follows from the rest; the columns are all there.
+    Printed, it leaves out columns that follow from others; `rows` has them all.
 
     Attributes:
-        policy: the policy, with production's own lists where production stays.
-        evaluation: how it was judged.
-        contexts: an Arrow table, by context: why it was changed or not, its records, and what it
-            earns and would earn. `naive` is the estimate of the new policy, `sure` the same after
+        policy: the policy, with production's own lists where these stay.
+        evaluation: the evaluation that judged it.
+        contexts: an Arrow table with one row per context: why it was changed or not, its records,
+            and its rewards. `naive` is the estimate of the new policy, `sure` the same after
             pessimism, and `se` its standard error by the ladder.
-        names: what the columns of the log are called, by their roles.
+        names: the log's own column names, by role.
     """
 
     policy: Lists = field(kw_only=True, compare=False)
@@ -112,13 +112,13 @@ class Optimized(Result):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Without how many lists there are, if every changed context has one."""
+        """The columns that the table prints; `lists` only if a context has more than one."""
         one_each = self["lists"] == self["changed"]
         return tuple(c for c in super().shown if c != "lists" or not one_each)
 
     @property
     def headline(self) -> Headline:
-        """What the policy is worth, by records that it was not chosen by."""
+        """The policy's value, judged by records that did not choose it."""
         row = self.rows[0]
         if row["covered"] is None:  # nobody judged it
             worth = (format_value("value", row["production"]), format_value("value", row["value"]))
@@ -130,26 +130,29 @@ class Optimized(Result):
 
     @property
     def value(self) -> float:
-        """What the policy is worth, honestly; NaN if the judge sees nothing of it."""
+        """The value by records that did not choose it; NaN if the judge covers none of it."""
         value = self["value"][0]
         return math.nan if value is None else float(value)
 
     @property
     def naive(self) -> float:
-        """The estimate that it was chosen by."""
+        """The estimate that chose the policy."""
         return float(self["naive"][0])
 
     @property
     def production(self) -> float:
-        """What production earns today."""
+        """The mean reward of production."""
         return float(self["production"][0])
 
     def write(self, path: str | Path) -> None:
-        """Write the policy, as Parquet or CSV by the ending of the name; `fc.Lists` reads it.
+        """Write the policy as Parquet or CSV, by the file's extension; `fc.Lists` reads it.
 
-        The columns are the context and the list of items, called as in the log, `probability`, and
-        whether the context is `changed`. The lists of a context stand together, the likeliest
-        first. In CSV a list is JSON, for instance ``[7, 3]``.
+        The columns are the context and the list of items, named as in the log, `probability`, and
+        whether the context is `changed`. The lists of a context are adjacent, the likeliest first.
+        In CSV a list is JSON, for instance ``[7, 3]``.
+
+        Args:
+            path: the file; an existing one is replaced.
         """
         write_rows(as_lists(self.policy.table, self.names), path)
 

@@ -182,10 +182,10 @@ def _is_text(values: pa.Array) -> bool:
 
 
 class Policy:
-    """A conditional distribution of lists, given the context.
+    """The base of all policies: for each context, a distribution over lists of items.
 
-    A child has its rows in `_arrow`, and overrides either `list_rows` (then `slot_rows` follows)
-    or `slot_rows`.
+    Use `Ranking`, `Lists`, `Marginals` or `Observed`. A subclass keeps its rows in `_arrow`, and
+    overrides `list_rows` (from which `slot_rows` follows) or `slot_rows`.
     """
 
     @cached_property
@@ -199,36 +199,36 @@ class Policy:
 
     @property
     def complete(self) -> bool:
-        """Whether there are `list_rows`: slots then follow from them."""
+        """Whether the policy gives whole lists (`list_rows`), not only items at positions."""
         return type(self).slot_rows is Policy.slot_rows
 
     def context_count(self) -> int:
-        """How many contexts the policy has an answer for."""
+        """The number of contexts for which the policy has a list."""
         return self._arrow.context_count
 
     @property
     def longest(self) -> float:
-        """The last position that the policy shows something at, or a later one."""
+        """The length of the longest list, or an upper bound of it."""
         return math.inf
 
     def reaches(self, depth: int) -> bool:  # noqa: ARG002 - for those who have lists
-        """Whether all of its lists have an item at a position."""
+        """Whether all lists have an item at a position."""
         return self.longest == math.inf
 
     def longest_in(self, view: LogView) -> float:  # noqa: ARG002 - for those with a table
-        """The last position that the policy has something to say of in the contexts of the view."""
+        """The length of the longest list in the contexts of the view."""
         return self.longest
 
     def first_contexts(self) -> list[Any]:
-        """Some contexts that the policy has an answer for, as examples."""
+        """A few contexts of the policy, as examples for messages."""
         return _first(self._arrow.table[CONTEXT])
 
     def first_items(self) -> list[Any]:
-        """Some items that the policy shows, as examples."""
+        """A few items of the policy, as examples for messages."""
         return _first(self._arrow.table[self._arrow.items[0]])
 
     def known(self, view: LogView) -> Bools:
-        """Shape (X,): for which contexts of the view the policy has an answer."""
+        """Shape (X,), boolean: for which contexts of the view the policy has a list."""
         known = np.zeros(len(view.contexts), dtype=np.bool_)
         known[self._arrow.within(view)[1]] = True
         return known
@@ -270,7 +270,7 @@ class Policy:
         """Refuse a table that is no policy."""
 
     def named(self, names: Names) -> Policy:
-        """The policy with its columns called as in a log, where its table lacks the usual names."""
+        """The policy with columns named as in a log, where its table lacks the usual names."""
         if not self._lacks:
             return self
         named: Any = named_as(self._columns, self._lacks, names)
@@ -279,7 +279,11 @@ class Policy:
         return policy
 
     def list_rows(self, view: LogView) -> ListRows:  # noqa: ARG002 - for those who have lists
-        """The lists that the policy shows in the contexts of the view."""
+        """The lists that the policy shows in the contexts of the view, with probabilities.
+
+        Raises:
+            PolicyError: the policy gives only items at positions, not whole lists.
+        """
         raise PolicyError(
             f"{type(self).__name__} does not say how likely whole lists are, which the click "
             "models 'list' and 'prefix' need. Use Lists or Ranking, or the estimators 'ip', "
@@ -287,7 +291,7 @@ class Policy:
         )
 
     def slot_rows(self, view: LogView) -> SlotRows:
-        """The items that the policy shows at each position, in the contexts of the view."""
+        """The items at each position in the contexts of the view, with probabilities."""
         context, items, mass = self.list_rows(view)
         row, position = np.nonzero(items != NO_ITEM)
         return SlotRows(context[row], items[row, position], position, mass[row])

@@ -115,18 +115,18 @@ class ListPolicy(Policy):
 
     @property
     def longest(self) -> float:
-        """The last position of the table's longest list."""
+        """The length of the longest list of the table."""
         return len(self._arrow.items)
 
     def reaches(self, depth: int) -> bool:
-        """Whether all of its lists have an item at a position."""
+        """Whether all lists have an item at a position."""
         table, items = self._arrow.table, self._arrow.items
         return depth <= len(items) and not table[items[depth - 1]].null_count
 
     def longest_in(self, view: LogView) -> float:
-        """The last position with an item in these contexts.
+        """The length of the longest list in these contexts.
 
-        Positions that are null in all lists of the table say that nothing is to be shown there.
+        Positions that are null in all lists of the table count: nothing is shown there on purpose.
         """
         items, whole = self._arrow.items, self._arrow.table
         here, _ = self._arrow.within(view)
@@ -136,7 +136,7 @@ class ListPolicy(Policy):
         return max(filled)
 
     def list_rows(self, view: LogView) -> ListRows:
-        """The lists of the table, down to the view's depth."""
+        """The lists of the table, cut to the view's depth, with probabilities."""
         table, context = self._arrow.within(view)
         n = np.asarray(table[N], dtype=np.float64)
         mass = n / np.bincount(context, n, len(view.contexts))[context]
@@ -148,15 +148,20 @@ class ListPolicy(Policy):
 
 @dataclass(frozen=True, eq=False)
 class Lists(ListPolicy):
-    """A stochastic policy: lists with probabilities, which sum to 1 in every context.
+    """A stochastic policy: several lists for each context, with probabilities that sum to 1.
 
     Args:
         table: anything `read_log` accepts.
-        context: the column of the context; None: one context for all. Where there is no column
-            `context`, by default the one that is called as in the log.
-        items: the column with the list of items, or one column per position; where there is no
-            column `items`, by default `item_1`, `item_2`, …, or the one called as in the log.
+        context: the column of the context; None: one context for all. If there is no column
+            `context`, the default is the column named as the context of the log.
+        items: the column with the list of items, or one column per position. If there is no column
+            `items`, the default is `item_1`, `item_2`, …, or the columns named as the items of the
+            log.
         probability: the column of the list's probability.
+
+    Raises:
+        PolicyError: a column is missing, or probabilities do not sum to 1.
+        InvalidLogError: an item occurs twice in a list.
 
     Examples:
         >>> Lists({"context": ["q", "q"], "items": [[1, 2], [2, 1]], "probability": [0.9, 0.1]})
@@ -197,7 +202,7 @@ class Lists(ListPolicy):
 
     @cached_property
     def optimized(self) -> bool:
-        """Whether `optimize` wrote this policy, which chose it by some log."""
+        """Whether `optimize` wrote this policy, and thus chose it by the clicks of some log."""
         return tuple(self._source.columns[2:]) == ("probability", "changed")
 
     @cached_property
@@ -234,22 +239,22 @@ class Lists(ListPolicy):
 
         A list is drawn by a hash of the request's id: u = the first seven hex digits of
         ``md5(f"foreclick:{seed}:{request}")``, over 16**7. The same request gets the same list on
-        every engine and from `serving`, today and tomorrow; with another seed it is drawn anew.
-        Lists have the policy's probabilities to within 16**-7; one that is rarer may never be
-        shown. Ids and contexts count by their text, so 7 and "7" are the same.
+        every engine and from `serving`, at any time; another seed draws anew. Lists occur with the
+        policy's probabilities to within 16**-7; a rarer list may never be shown. Ids and contexts
+        are compared as text, so 7 and "7" are the same.
 
         Args:
             requests: one row per request: anything `read_log` accepts.
-            request: the column of the request's id, an integer or text; no two requests that
-                should be drawn apart may share one.
+            request: the column of the request's id, an integer or text. Requests with the same id
+                get the same draw.
             context: the column of the context; None: one context for all.
-            seed: another one for another experiment on the same requests.
+            seed: the seed; use another one for another experiment on the same requests.
 
         Returns:
-            An Arrow table, in no order: `request`, `context`, `items`, and `propensity`, the
-            list's probability. With the clicks joined to it, it is a log whose logging policy is
-            known: ``read_log(shown, propensity="propensity")``. Where the policy has no list,
-            items and propensity are null, and a warning counts them.
+            An Arrow table in no particular order, with `request`, `context`, `items`, and
+            `propensity`, the list's probability. With clicks joined to it, it is a log whose
+            logging policy is known: ``read_log(shown, propensity="propensity")``. Where the policy
+            has no list, items and propensity are null, and a warning counts them.
 
         Examples:
             >>> table = {"context": ["q", "q"], "items": [[1, 2], [2]], "probability": [0.7, 0.3]}
@@ -265,10 +270,13 @@ class Lists(ListPolicy):
         return sample(self._rows, requests, request, context, seed)
 
     def serving(self, *, seed: int = 0) -> Picker:
-        """The policy in memory, for a web process: a function from a request to its list.
+        """Load the policy into memory, for a web process that shows its lists.
 
         Args:
             seed: as in `sample`, which draws the same lists with the same seed.
+
+        Returns:
+            A function of a request's id and context that returns a list and its probability.
 
         Examples:
             >>> picker = Ranking({"context": ["q"], "items": [[2, 1]]}).serving()
@@ -292,12 +300,17 @@ class Ranking(Lists):
     """A deterministic policy: one list for each context.
 
     Args:
-        table: anything `read_log` accepts; or ``{query: [item, …], …}``; or a run, as `from_trec`
+        table: anything `read_log` accepts; ``{query: [item, …], …}``; or a run, as `from_trec`
             takes it: a file that ends in .run or .trec, or ``{query: {document: score}}``.
-        context: the column of the context; None: one context for all. Where there is no column
-            `context`, by default the one that is called as in the log.
-        items: the column with the list of items, or one column per position; where there is no
-            column `items`, by default `item_1`, `item_2`, …, or the one called as in the log.
+        context: the column of the context; None: one context for all. If there is no column
+            `context`, the default is the column named as the context of the log.
+        items: the column with the list of items, or one column per position. If there is no column
+            `items`, the default is `item_1`, `item_2`, …, or the columns named as the items of the
+            log.
+
+    Raises:
+        PolicyError: a column is missing, or a context has two different lists.
+        InvalidLogError: an item occurs twice in a list.
 
     Examples:
         >>> Ranking({"context": ["q"], "items": [[2, 1]]})
@@ -335,17 +348,23 @@ class Ranking(Lists):
 
     @classmethod
     def from_trec(cls, run: Any, *, depth: int | None = None) -> Ranking:  # noqa: ANN401 - any run
-        """The run of a retrieval system: documents of each query by falling score.
+        """Read the run of a retrieval system: the documents of each query by falling score.
 
-        Documents with the same score stand by rising rank, if it is a file; then by their id.
-        Where ranks contradict scores, scores decide, as in trec_eval, and a warning appears.
+        Documents with equal scores are ordered by rising rank, if the run is a file; then by their
+        id. Where ranks contradict scores, scores decide, as in trec_eval, and a warning appears.
         Ids that are all integers match the log's, whether these are integers or text.
 
         Args:
             run: the path of a TREC file (``query Q0 document rank score tag``, also .gz), or a dict
-                ``{query: {document: score}}`` as of pytrec_eval.
-            depth: how many documents a list shows; all by default. A list of a thousand is more
-                than anybody sees, and slow.
+                ``{query: {document: score}}`` as in pytrec_eval.
+            depth: the number of documents that a list shows; all by default, which is slow for runs
+                of a thousand documents, and more than users see.
+
+        Returns:
+            A `Ranking`.
+
+        Raises:
+            SourceError: the file is missing, empty, or not a run.
 
         Examples:
             >>> Ranking.from_trec({"q": {"a": 0.2, "b": 0.7, "c": 0.1}}, depth=2)
@@ -364,14 +383,20 @@ class Ranking(Lists):
         item: str = "item",
         score: str = "score",
     ) -> Ranking:
-        """Sort the items of each context by falling score; ties by the item itself.
+        """Rank the items of each context by falling score; equal scores by the item itself.
 
         Args:
             table: one row per (context, item): anything `read_log` accepts.
-            k: how many items a list shows; all by default.
+            k: the number of items that a list shows; all by default.
             context: the column of the context; None: one context for all.
             item: the column of the item.
             score: the column of the score.
+
+        Returns:
+            A `Ranking`.
+
+        Raises:
+            PolicyError: a column is missing.
 
         Examples:
             >>> scores = {"context": ["q", "q"], "item": [1, 2], "score": [0.2, 0.7]}
@@ -383,13 +408,13 @@ class Ranking(Lists):
 
 @dataclass(frozen=True, eq=False)
 class Observed(ListPolicy):
-    """The frequencies of a log, with or without clicks: another period, or shadow rankings.
+    """The lists of a log with their frequencies, as a policy: another period, or shadow rankings.
 
-    For personalised rankings, log for each request what the candidate *would* have shown, read
-    that column as a log with ``clicks=None``, and the candidate is ``Observed`` of it.
+    For personalised rankings, log for each request what the candidate *would* have shown, and read
+    that column as a log with ``clicks=None``: the candidate is ``Observed`` of it.
 
     Args:
-        log: a Log, a Tally, or anything `read_log` accepts.
+        log: a Log, a Tally, or anything `read_log` accepts with the default column names.
 
     Examples:
         >>> Observed({"context": ["q"], "items": [[1, 2]], "clicks": [[0, 1]]})
@@ -408,11 +433,11 @@ class Observed(ListPolicy):
 
     @property
     def counted(self) -> Tally:
-        """The tally whose frequencies these are."""
+        """The tally from which the frequencies are counted."""
         return self._rows
 
     def records(self, view: LogView) -> NDArray[np.float64]:
-        """Shape (X,): how many records of each context the frequencies were counted in."""
+        """Shape (X,): the number of records of each context of the view."""
         table, context = self._arrow.within(view)
         n = np.bincount(context, np.asarray(table[N], dtype=np.float64), len(view.contexts))
         return n.astype(np.float64)

@@ -23,9 +23,10 @@ _ITEM = numbered(ITEM, 1)[0]
 
 @dataclass(frozen=True, eq=False)
 class Marginals(Policy):
-    """Item-position probabilities h(a, k | x): enough for ip, item, pbm, rctr and rcm.
+    """A policy as item-position probabilities h(a, k | x), for ip, item, pbm, rctr and rcm.
 
-    First clicks (`success@K`, `mrr@K`) depend on whole lists, which are not known here.
+    Estimators of whole lists (`list`, `prefix`) and metrics of first clicks (`success@K`, `mrr@K`)
+    are refused: they depend on which items stand together in a list.
 
     Args:
         table: one row per (context, item, position): anything `read_log` accepts.
@@ -33,6 +34,9 @@ class Marginals(Policy):
         item: the column of the item.
         position: the column of the position, from 1.
         probability: the column of the probability.
+
+    Raises:
+        PolicyError: a column is missing, or probabilities contradict each other.
 
     Examples:
         >>> table = {
@@ -98,7 +102,7 @@ class Marginals(Policy):
 
     @property
     def longest(self) -> float:
-        """The table's last position."""
+        """The last position of the table."""
         return float(pc.max(self._arrow.table[_PLACE]).as_py() or 0)
 
     def longest_in(self, view: LogView) -> float:
@@ -107,7 +111,7 @@ class Marginals(Policy):
         return float(pc.max(here[_PLACE]).as_py() or self.longest)
 
     def slot_rows(self, view: LogView) -> SlotRows:
-        """The table itself, down to the view's depth."""
+        """The table's rows, down to the view's depth."""
         table, context = self._arrow.within(view)
         position = np.asarray(table[_PLACE]).astype(np.int64) - 1
         here = np.flatnonzero(position < view.depth)

@@ -39,39 +39,39 @@ def answering_of(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Result):
-    """What a candidate is worth: one row per estimator × metric × clip (× segment).
+    """The value of a candidate: one row per estimator × metric × clip (× segment).
 
     | column | meaning |
     |---|---|
     | value | the estimate of V(h); None where the log shows nothing of the candidate |
     | se | its standard error, if the click model holds |
-    | low, high | its interval, for chance and for what the log cannot see |
-    | borrowed | what items never shown were given; `low` is without it |
-    | margin | what else the log cannot see, at most; `high` is with it |
+    | low, high | its interval: sampling errors, and what the log does not show |
+    | borrowed | the part of `value` that items never shown contribute; `low` is without it |
+    | margin | the most that what was never shown could add; `high` is with it |
     | production | the mean reward of the records that `value` uses, or the baseline's estimate |
-    | change, lift | value − production, and that over production, with intervals of this kind |
+    | change, lift | value − production, and that over production, with such intervals |
     | covered | the share of the candidate's exposure that was ever logged |
-    | clipped | the share of it that the clip M cut off |
-    | ess | the records that the weighted ones are worth; of a ladder, only beside intervals |
-    | contexts, records | what it rests on |
-    | missing_contexts | contexts of the log that the candidate has no list for |
+    | clipped | the share of its exposure that the clip M cuts off |
+    | ess | the effective number of records after weighting; of a ladder, only with intervals |
+    | contexts, records | the contexts and records that the row rests on |
+    | missing_contexts | contexts of the log for which the candidate has no list |
     | dropped | invalid rows that were left out when the log was read |
     | verdict | better, worse, no difference (worth having), or cannot tell |
 
-    Printed, it gives the answer by one estimator, and which others agree; ``print(e.table)``
-    shows every row, without columns that have nothing to say. An estimator that saw less than 1 %
-    of the candidate shows no number there. All columns of all rows are in `rows`.
+    Printed, it gives the answer of one estimator and says which others agree; ``print(e.table)``
+    shows every row, without idle columns, and no number of an estimator that covers less than 1 %
+    of the candidate. `rows` has all columns of all rows.
 
     Attributes:
         evidence: what the verdict of each row rests on; empty without intervals.
         verdicts: the verdict of each row, with its reason; empty without intervals.
         answering: the estimator whose rows are the answer.
         against: what the candidate is compared with: "production" or "the baseline".
-        compared: a sentence on how far down lists are compared, if the candidate's end early.
-        rests: a sentence on what tells the answer's click rates, if the estimator knows.
-        assumed: a sentence on what the answer assumes of the candidate.
-        by: the segments that it is split by.
-        whole: where it is split, the rows of the whole log, which the parts add up to.
+        compared: a sentence on the depth of the comparison, if the candidate's lists are shorter.
+        rests: a sentence on the evidence behind the answer's click rates, if the estimator tells.
+        assumed: a sentence on what the answer assumes about the candidate.
+        by: the segment columns by which it is split.
+        whole: if it is split, the rows of the whole log, which the parts add up to.
         sources: the rows of `errors`.
     """
 
@@ -96,7 +96,7 @@ class Evaluation(Result):
 
     @property
     def headline(self) -> Headline:
-        """The answer by one estimator, what the log saw, and what others say beside it."""
+        """The answer of one estimator, how much the log covers, and what other estimators say."""
         rows, by, whole, answering = self.rows, self.by, self.whole, self.answering
         confidence = self.evidence[0].confidence if self.evidence else None
         estimators: dict[str, list[Row]] = {}
@@ -146,11 +146,11 @@ class Evaluation(Result):
         }
 
     def metrics(self) -> dict[str, float]:
-        """The numbers as a flat dict, for MLflow, W&B and others to log.
+        """The numbers as a flat dict, for MLflow, W&B and the like.
 
-        Keys are such as ``clicks_at_3/lift``, of the estimator that answers. Those of others have
-        its name in them, ``clicks_at_3/ip/lift``; then follow M, if there are several, and the
-        segment. What has no number is left out.
+        Keys of the estimator that answers are such as ``clicks_at_3/lift``; those of others contain
+        its name, ``clicks_at_3/ip/lift``. If there are several M or segments, they follow. Missing
+        numbers are left out.
 
         Examples:
             >>> log = {"context": ["q"] * 6, "items": [[1, 2], [2, 1]] * 3, "clicks": [[1, 0]] * 6}
@@ -174,18 +174,18 @@ class Evaluation(Result):
         return numbers
 
     def errors(self) -> Result:
-        """What the answer's intervals of lifts consist of: one row for each source of error.
+        """The sources of error behind the intervals of lifts: one row per source.
 
         | column | meaning |
         |---|---|
-        | kind | sampling: falls as records come; model: stays, an allowance; unseen: moves an end |
+        | kind | sampling: falls with records; model: stays, an allowance; unseen: moves an end |
         | source | where the error comes from |
         | lift_se | its standard error, in points of lift |
         | share | its share of the variance |
         | less, more | how far it moves the lower and the upper end |
 
-        The squares of `lift_se` add up to the variance of a lift. Its interval reaches as many
-        standard errors to both sides as Student's t says, and further by `less` and `more`.
+        The squares of `lift_se` add up to the variance of a lift. Its interval extends by a
+        Student's t quantile of standard errors to both sides, and further by `less` and `more`.
 
         Examples:
             >>> log = {"context": ["q"] * 6, "items": [[1, 2], [2, 1]] * 3, "clicks": [[1, 0]] * 6}
@@ -199,7 +199,7 @@ class Evaluation(Result):
         return errors_table(self.sources)
 
     def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Without the numbers of an estimator that saw next to nothing."""
+        """A row without the numbers of an estimator that covers less than 1 % of the candidate."""
         return {**row, **dict.fromkeys(_NUMBERS & row.keys())} if is_blind(row) else row
 
 

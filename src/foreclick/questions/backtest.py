@@ -37,22 +37,22 @@ _NOISE = 0.05  # a win that chance alone gives more rarely than this is called l
 
 @dataclass(frozen=True, repr=False)
 class Backtest(Result):
-    """How far each estimator was off: one row per estimator × metric × clip.
+    """The errors of estimators on held-out periods: one row per estimator × metric × clip.
 
     | column | meaning |
     |---|---|
     | rmse | root of the mean squared error of the predicted mean reward |
-    | bias | the mean error; below 0 where it predicts too little |
-    | floor | the RMSE that clicks' own randomness would leave to a perfect prediction |
-    | mean_error | how far the mean over a period's traffic was off, beyond that randomness |
-    | skill | how much of the periods' changes it predicted, over all contexts: 1 all, 0 nothing |
-    | slope, slope_low, slope_high | how much changed where it predicted 1, with its interval |
-    | folds, contexts | how many periods and contexts were predicted |
-    | pairs, records | how many (context, period) pairs, and the records held out in them |
+    | bias | the mean error; below 0 for predictions that are too small |
+    | floor | the RMSE of a perfect prediction, from the randomness of clicks alone |
+    | mean_error | the error of a period's mean over its traffic, beyond that randomness |
+    | skill | the share of periods' changes that was predicted, over all contexts: 1 all, 0 none |
+    | slope, slope_low, slope_high | the change measured per change predicted, with its interval |
+    | folds, contexts | the numbers of predicted periods and contexts |
+    | pairs, records | the number of (context, period) pairs, and of held-out records in them |
 
     Attributes:
-        periods: the same by held-out period.
-        by_newness: for each estimator, metric and clip, how errors depend on how new lists were.
+        periods: the errors by held-out period.
+        by_newness: for each estimator, metric and clip, errors by the share of new lists.
     """
 
     periods: Result | None = None
@@ -92,17 +92,20 @@ class Backtest(Result):
         return Headline(title, tuple(lines))
 
     def error(self, estimator: str, metric: str, clip: float, new: float | None = None) -> float:
-        """How far the mean over a period's traffic was off, beyond the noise of clicks.
+        """The error of a period's mean over its traffic, beyond the randomness of clicks.
 
-        What a verdict is about is such a mean: errors of single contexts cancel in it, as far as
-        they are independent.
+        Verdicts are about such means: errors of single contexts cancel in them, as far as they are
+        independent.
 
         Args:
-            estimator: of a row.
-            metric: of a row.
-            clip: of a row.
-            new: of lists this share of whose slots (an item at a position) was never shown before;
-                by default of all lists.
+            estimator: the name of a row's estimator.
+            metric: the name of its metric.
+            clip: its M.
+            new: restrict to lists with this share of new slots (an item at a position never shown
+                before); by default all lists.
+
+        Raises:
+            BacktestError: there is no such row.
         """
         for row in self.rows:
             if (row["estimator"], row["metric"], row["clip"]) == (estimator, metric, clip):

@@ -46,11 +46,18 @@ Fact = tuple[str, str, Value]
 
 @dataclass(frozen=True, repr=False)
 class Check(Result):
-    """What is in a log: one row per fact, grouped by section."""
+    """A description of a log: one row per fact, grouped by section.
+
+    | column | meaning |
+    |---|---|
+    | section | what the fact is about, such as the log, its periods or its positions |
+    | fact | its name |
+    | found | its value |
+    """
 
     @property
     def headline(self) -> Headline | None:
-        """What is in it at a glance; the table has every period and position."""
+        """The main facts; the table has every period and position."""
         sections: dict[str, dict[str, Value]] = {}
         for row in self.rows:
             sections.setdefault(str(row["section"]), {})[str(row["fact"])] = row["found"]
@@ -281,18 +288,18 @@ def _stood_for(batch: Batch) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Contexts(Result):
-    """Contexts by traffic: a row for each of the ten with most records.
+    """Contexts by traffic: one row for each of the ten most frequent.
 
     | column | meaning |
     |---|---|
     | context | the context |
     | records | its records |
-    | share | of all records of the log |
-    | items | how many different items were shown in it |
+    | share | their share of all records of the log |
+    | items | the number of different items that it showed |
 
     Attributes:
-        lists: an Arrow table of all contexts: context, records, share, `items`, the list of items
-            that were shown, most often shown first, and `shown`, how often each of them was.
+        lists: an Arrow table of all contexts: `context`, `records`, `share`, `items` (the list of
+            shown items, the most frequent first) and `shown` (how often each was shown).
     """
 
     lists: pa.Table = field(kw_only=True, compare=False)

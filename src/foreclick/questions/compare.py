@@ -40,24 +40,24 @@ _LINES = 20  # candidates that an answer lists; the table has them all
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Result):
-    """Who is better than whom: one row per pair.
+    """Candidates compared with production and with each other: one row per pair.
 
     | column | meaning |
     |---|---|
-    | estimator, metric | what was asked, the same for all pairs |
+    | estimator, metric | those of the comparison, the same for all pairs |
     | candidate, against | the pair; "production" is the log's own mean |
     | value, other | the estimate of each |
     | change, se | value − other, and its standard error, paired |
-    | low, high | its interval, for chance and for what the log cannot see of either |
-    | all_low, all_high | intervals of the change that hold all together, at the confidence |
-    | lift, lift_low, lift_high | the change over `other`, and such an interval of it |
+    | low, high | its interval: sampling errors, and what the log does not show of either |
+    | all_low, all_high | intervals of the change that hold jointly for all pairs |
+    | lift, lift_low, lift_high | the change over `other`, and its joint interval |
     | covered | the share of the candidate's exposure that was ever logged |
-    | verdict | better, worse, no difference (worth having), or cannot tell; by the joint ends |
+    | verdict | better, worse, no difference (worth having), or cannot tell; by joint intervals |
 
     Attributes:
-        confidence: of the intervals.
-        compared: a sentence on how far down lists are compared, if some candidate's end early.
-        assumed: a sentence on what the answer assumes of the candidates.
+        confidence: the confidence level of intervals.
+        compared: a sentence on the depth of the comparison, if some candidate's lists are shorter.
+        assumed: a sentence on what the answer assumes about the candidates.
     """
 
     confidence: float = 0.95
@@ -67,7 +67,7 @@ class Comparison(Result):
 
     @property
     def headline(self) -> Headline:
-        """Every candidate against production, the best first, and who is better than whom."""
+        """Every candidate against production, the best first, and which are better than which."""
         ranked = [row for row in self.rows if row["against"] == PRODUCTION]
         ranked.sort(key=lambda row: math.inf if row["value"] is None else -float(row["value"]))
         lines: list[tuple[str, ...]] = []

@@ -28,20 +28,24 @@ _FEW = 3  # segments that a note names
 
 @dataclass(frozen=True, repr=False)
 class Examination(Result):
-    """How much each position is looked at: one row per position (× segment).
+    """How often users examine each position: one row per position (× segment).
 
     | column | meaning |
     |---|---|
     | position | from 1 |
     | examination | p_k, relative to the first position; None where the log cannot tell |
     | se, low, high | its standard error and interval, if the position-based model holds |
-    | items | the items with clicks that stood here and elsewhere in the same context |
-    | records | how often the position was filled |
+    | items | the items with clicks that were shown here and elsewhere in the same context |
+    | records | how often the position showed an item |
     """
 
     @property
     def curve(self) -> tuple[float, ...]:
-        """p_1, p_2, … down to the first position that the log cannot tell: what `pbm` takes."""
+        """The tuple p_1, p_2, … down to the first position that is None: what `pbm` takes.
+
+        Raises:
+            ModelError: there are several curves, one for each segment.
+        """
         curves = self.curves
         if len(curves) > 1:
             some = next(iter(curves))
@@ -53,7 +57,7 @@ class Examination(Result):
 
     @property
     def curves(self) -> dict[Any, tuple[float, ...]]:
-        """The curve of each segment, by its value (by a tuple if they are of several columns)."""
+        """The curve of each segment, by its value (by a tuple for several columns)."""
         by = self.columns[: self.columns.index("examination") - 1]
         rows: dict[Any, list[Any]] = {}
         for row in self.rows:

@@ -40,22 +40,22 @@ TOP = 3  # the highest grade
 
 @dataclass(frozen=True, repr=False)
 class Judgments(Result):
-    """Grades of items, counted: one row per grade, from the highest, and one for those without.
+    """Grades of items, counted: one row per grade, from the highest, and one for no grade.
 
     | column | meaning |
     |---|---|
-    | grade | 3 (as good as the best of the context) to 0, or none: not enough records |
-    | pairs | items of contexts with this grade |
-    | contexts | contexts with such an item |
-    | records | how often they were shown |
+    | grade | 3 (as good as the best of the context) to 0; None: too few records |
+    | pairs | the number of (context, item) pairs with this grade |
+    | contexts | the number of contexts with such an item |
+    | records | how often these items were shown |
     | clicks | how often they were clicked |
 
     Attributes:
-        items: an Arrow table with a row for each item of a context: `context`, `item`; `rate`, its
-            click rate where it is examined, with the ends of its interval, `low` and `high`;
-            `examined`, to how many records at the first position its records amount; `clicks`;
-            `records`; and `grade`, null for none.
-        names: what the columns of the log are called, by their roles.
+        items: an Arrow table with one row per item of a context: `context`, `item`; `rate`, its
+            click rate when examined, with its interval `low`, `high`; `examined`, the equivalent
+            number of records at the first position; `clicks`; `records`; and `grade`, which may be
+            null.
+        names: the log's own column names, by role.
     """
 
     items: pa.Table = field(kw_only=True, compare=False)
@@ -65,8 +65,8 @@ class Judgments(Result):
         """Write the judgments, as `write` does, or a page or picture of the counts.
 
         Args:
-            path: where to; an existing file is replaced.
-            title: of the page.
+            path: the file; an existing one is replaced.
+            title: the title of the page.
         """
         if title or ending(os.fspath(path)) not in ENDINGS:
             super().save(path, title)
@@ -74,16 +74,19 @@ class Judgments(Result):
             self.write(path)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the judgments for other tools, as the ending of the file says.
+        """Write the judgments for other tools; the extension decides the format.
 
-        | ending | what is written |
+        | extension | content |
         |---|---|
         | .qrels, .txt | lines ``context 0 item grade``, for trec_eval, ir_measures, ranx |
-        | .json | the body for OpenSearch's Search Relevance Workbench |
-        | .csv, .parquet | all of `items`, with and without a grade, in the log's own names |
+        | .json | the request body for OpenSearch's Search Relevance Workbench |
+        | .csv, .parquet | all of `items`, with and without a grade, with the log's own names |
 
-        A field of a TREC file ends at a blank. Those of contexts are percent-encoded,
-        ``red%20shoes``, which `Ranking` reads in runs too and ``urllib.parse.unquote`` undoes.
+        Fields of a TREC file cannot contain blanks: contexts are percent-encoded, ``red%20shoes``,
+        which `Ranking` decodes in runs and ``urllib.parse.unquote`` anywhere.
+
+        Args:
+            path: the file; an existing one is replaced.
         """
         target = checked_file(path, ENDINGS)
         kind = ending(target)

@@ -53,19 +53,19 @@ class Replay(Result):
 
     | column | meaning |
     |---|---|
-    | experiment, log, arm | the test, the arm whose clicks were known, and the one predicted |
+    | experiment, log, arm | the test, the arm whose clicks predict, and the arm that is predicted |
     | predicted | the lift of the arm by the clicks of the log, with its interval and verdict |
-    | measured | the lift of the arm by its own clicks, with its interval, and what the test said |
-    | difference | predicted − measured, with its interval; `holds` is whether 0 is in it |
-    | forward | whether the control was the log |
+    | measured | the lift of the arm by its own clicks, with its interval and verdict |
+    | difference | predicted − measured, with its interval; `holds`: whether that contains 0 |
+    | forward | whether the control predicts |
     | shared | the share of the log's records in contexts that both arms have |
-    | records, arm_records | of the log, and of the arm |
+    | records, arm_records | the records of the log and of the arm |
 
-    Each number has its standard error (`_se`) and the ends of its interval (`_low`, `_high`).
-    Replays add up: those of two logs are one of all their tests.
+    Each number has its standard error (`_se`) and the ends of its interval (`_low`, `_high`). The
+    sum of two replays has the tests of both.
 
     Attributes:
-        confidence: of the intervals.
+        confidence: the confidence level of intervals.
     """
 
     confidence: float = 0.95
@@ -90,10 +90,11 @@ class Replay(Result):
 
     @cached_property
     def summary(self) -> Result:
-        """A row per estimator × metric, over the tests that were predicted from the control.
+        """One row per estimator × metric, over the tests predicted from the control.
 
-        How often 0 was held, bias and slope of measured on predicted, verdicts that came out right
-        and wrong, and how much larger errors were than intervals say (`widening`).
+        It has the share of differences whose interval contains 0, the bias and the slope of
+        measured on predicted lifts, the numbers of right and wrong verdicts, and `widening`, by
+        which factor errors exceed what intervals allow.
         """
         groups: dict[object, list[Mapping[str, Any]]] = {}
         for row in self.rows:
@@ -103,13 +104,13 @@ class Replay(Result):
         return Result(tuple(totals), tuple(totals[0]) if totals else ())
 
     def total(self, estimator: str, metric: str) -> Mapping[str, Any] | None:
-        """The row of the summary; None if there is none."""
+        """The row of the summary for an estimator and a metric; None if there is none."""
         rows = self.summary.rows
         return next((r for r in rows if (r["estimator"], r["metric"]) == (estimator, metric)), None)
 
     @property
     def headline(self) -> Headline:
-        """How many tests would have been called, and each of them."""
+        """How many tests would have been called right, and each of them."""
         metric, answering = self["metric"][0], self.answering
         rows = self.tests(metric)
         plain = len({row["experiment"] for row in rows}) == len(rows) > 1
@@ -150,13 +151,17 @@ class Replay(Result):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Without what is the same everywhere."""
+        """The columns that the table prints, without those that are the same in all rows."""
         dull = {c for c in ("experiment", "shared") if len(set(self[c])) == 1}
         dull |= {"forward", "records", *(c for c in self.columns if c.endswith("_se"))}
         return tuple(c for c in self.columns if c not in dull)
 
     def error(self, estimator: str, metric: str, clip: float, reach: float) -> float:  # noqa: ARG002
-        """By how much more than its reach an interval ought to reach: (f − 1) reach, from 0 on."""
+        """By how much to extend an interval to both sides: (f − 1) · reach, with f the widening.
+
+        Raises:
+            SourceError: the replay has no test by this estimator and metric.
+        """
         total = self.total(estimator, metric)
         if total is None:
             raise SourceError(

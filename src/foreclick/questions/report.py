@@ -58,24 +58,24 @@ _USUAL = {"missing": "error", "confidence": 0.95, "min_effect": 0.0}
 
 @dataclass(frozen=True, repr=False)
 class Report(Result):
-    """An evaluation with what surrounds it, to be saved as a page.
+    """An evaluation with the sections of a report, to be saved as a page.
 
     Its rows, columns and notes are those of the evaluation, so that `print` and `to_pandas` give
-    the answer. What was not asked for, or the log cannot say, is None.
+    the answer. Sections that were not asked for, or that the log cannot fill, are None.
 
     Attributes:
         evaluation: the answer, for the whole log.
         segments: the answer by segment, with `by`.
-        models: the same by every click model.
-        support: how much of the candidate the log has seen.
-        contexts: which contexts gain and lose most.
+        models: the answer by every click model.
+        support: how much of the candidate the log covers.
+        contexts: the contexts that gain and lose most.
         check: what is in the log: clicks by position and by period.
-        backtest: which estimator would have been right on this log.
+        backtest: the errors of estimators on this log.
         past: past A/B tests, predicted and measured.
         confidence: as for `evaluate`. With ``Confidence(past=replay)`` the page also shows the past
             A/B tests.
-        made: how it was made, as pairs of a name and a text.
-        date: when it was made.
+        made: how the report was made, as pairs of a name and a text.
+        date: the day on which it was made.
     """
 
     evaluation: Evaluation = field(kw_only=True)
@@ -92,7 +92,7 @@ class Report(Result):
 
     @property
     def headline(self) -> Headline:
-        """The answer, as the evaluation gives it."""
+        """The answer, as the evaluation prints it."""
         return self.evaluation.headline
 
     @property
@@ -101,7 +101,7 @@ class Report(Result):
         return self.evaluation.shown
 
     def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
-        """As the table of the evaluation prints it."""
+        """A row as the table of the evaluation prints it."""
         return self.evaluation.displayed(row)
 
     def _repr_html_(self) -> str:
@@ -351,15 +351,15 @@ class ContextChanges(Result):
     | column | meaning |
     |---|---|
     | context | its value in the log |
-    | records, share | its records, and its share of all records |
-    | production, value | the mean reward of a record today, and by the estimate for the candidate |
-    | change, change_low, change_high | their difference, with its interval |
-    | adds | what it adds to the change of the whole log: share × change |
+    | records, share | its records, and their share of all records |
+    | production, value | the mean reward per record today, and the estimate for the candidate |
+    | change, change_low, change_high | value − production, with its interval |
+    | adds | its contribution to the change of the whole log: share × change |
 
     Attributes:
-        estimator, metric: by which click model, and what is counted.
-        lists: for each row, what it shows before and after.
-        gain, lose, same: all contexts of the log by the sign of their change.
+        estimator, metric: the estimator and metric of the changes.
+        lists: for each row, the lists before and after.
+        gain, lose, same: the number of contexts in the log with each sign of change.
     """
 
     estimator: str = ""

@@ -31,25 +31,25 @@ _MOST = 0.9  # of the candidate, or of what is covered; below it, the rest is wo
 
 @dataclass(frozen=True, repr=False)
 class Support(Result):
-    """How far the log can see: one row per click model × metric.
+    """How much of a candidate the log covers: one row per click model × metric.
 
     | column | meaning |
     |---|---|
     | covered | the share of the candidate's exposure that was ever logged |
-    | repeated | the share of the covered exposure whose cells were seen in 5 periods or more |
-    | cells, seen | how many cells (lists, prefixes, …) the candidate would use, and were logged |
+    | repeated | the share of covered exposure in cells that were logged in 5 periods or more |
+    | cells, seen | the number of cells (lists, prefixes, …) of the candidate, and of those logged |
     | largest | the largest weight, candidate's exposure over logged exposure |
-    | ess | the number of records that the weighted ones are worth |
-    | lowest, highest | what V(h) can be if what was never shown earns nothing, or all it can |
+    | ess | the effective number of records after weighting |
+    | lowest, highest | bounds of V(h): what was never shown earns nothing, or as much as it can |
     | out_of_sight, out_share | the contexts of which nothing is covered; their share of records |
-    | contexts, records | what it rests on |
-    | missing_contexts | contexts of the log that the candidate has no list for |
+    | contexts, records | the contexts and records that the row rests on |
+    | missing_contexts | contexts of the log for which the candidate has no list |
 
-    `lowest` and `highest` are no sampling interval: with any number of records they stay apart.
+    `lowest` and `highest` are not a confidence interval: more records do not bring them closer.
 
     Attributes:
         contexts: the contexts with most of the exposure that was never shown, with their records,
-            the share of their exposure that is covered, and their share of what is not.
+            the covered share of their exposure, and their share of what is not covered.
     """
 
     contexts: Result = field(default_factory=lambda: Result((), ()))

@@ -94,14 +94,12 @@ class Headline:
 class Result:
     """A table of plain values with notes in plain language; the base of every result.
 
-    Assumption:
-        Every row has exactly the columns named in `columns`. NumPy scalars become Python values.
-
     Attributes:
-        rows: The rows, each from column to value; None where there is no answer.
-        columns: The names of the columns, in the order they are shown.
-        notes: What a reader should know before using the numbers, printed below the table.
-        title: A line above the table, if any.
+        rows: the rows, each a mapping from column to value; None where there is no answer. NumPy
+            scalars become Python values.
+        columns: the names of the columns, in the order of display; those of every row.
+        notes: what a reader should know before using the numbers, printed below the table.
+        title: a line above the table, if any.
 
     Example:
         >>> rows = ({"estimator": "ip", "value": 0.51234, "lift": 0.0213, "records": 120_000},)
@@ -139,27 +137,27 @@ class Result:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The columns that the table prints: without what follows from others, or says nothing."""
+        """The columns that the table prints: without those that follow from others or are idle."""
         idle = [c for c in self.columns if c in self._idle and {*self[c]} <= {self._idle[c]}]
         return tuple(c for c in self.columns if c not in {*self._hidden.split(), *idle})
 
     def displayed(self, row: Mapping[str, Value]) -> Mapping[str, Value]:
-        """A row as the table prints it, without numbers that nothing stands behind."""
+        """A row as the table prints it, without numbers that rest on next to nothing."""
         return row
 
     @property
     def headline(self) -> Headline | None:
-        """The answer before the table, for results that have more rows than one answer."""
+        """The answer above the table; None where the table is the answer."""
         return None
 
     @property
     def answer(self) -> str:
-        """The answer in 80 columns, as it is printed; the table, where that is the answer."""
+        """The answer as printed, text of 80 columns; the table, where that is the answer."""
         return in_text(self)
 
     @property
     def table(self) -> TableView:
-        """Every row, to be printed, or shown in a notebook: ``print(result.table)``."""
+        """All rows, for printing or for a notebook: ``print(result.table)``."""
         return TableView(self)
 
     def __len__(self) -> int:
@@ -187,7 +185,7 @@ class Result:
         return _renderer().fragment(self)
 
     def plot(self, title: str = "") -> Chart:
-        """The result as a chart, for results that have one; a notebook shows it.
+        """The result as a chart, which a notebook shows.
 
         | result | chart |
         |---|---|
@@ -195,41 +193,48 @@ class Result:
         | Comparison | lift of every pair, with its interval |
         | Evaluation | value by estimator beside production, or by segment |
         | Examination | examination by position |
-        | Replay | lift predicted and measured of each A/B test |
+        | Replay | predicted and measured lift of each A/B test |
         | Support | covered share by click model |
 
         Args:
-            title: a line above it.
+            title: a line above the chart.
+
+        Raises:
+            ReportError: the result has no chart, or no rows.
         """
         return _renderer().plot(self, title)
 
     def save(self, path: str | os.PathLike[str], title: str = "") -> None:
-        """Write the result to a file, as its ending says.
+        """Write the result to a file; the extension decides the format.
 
-        | ending | content |
+        | extension | content |
         |---|---|
         | .svg | the chart |
         | .png, .pdf | the chart, drawn by matplotlib (the extra ``charts``) |
-        | .html | a page of its own: chart, table and notes |
-        | .html of an evaluation | the page that `report` makes, with the sections it has |
+        | .html | a page: chart, table and notes |
+        | .html of an evaluation | the page of `report`, with the sections it has |
         | .csv, .json, .parquet | the rows (in JSON with title and notes) |
 
         Args:
-            path: where to; an existing file is replaced.
-            title: of the chart or the page.
+            path: the file; an existing one is replaced.
+            title: the title of the chart or page.
+
+        Raises:
+            ReportError: the extension is unknown, or the result has no chart.
+            SourceError: the file cannot be written.
         """
         _renderer().save(self, path, title)
 
     def page(self, title: str = "") -> str:
-        """The result as a page of its own, as `save` writes it to a file that ends in .html."""
+        """The result as HTML of a whole page, as `save` writes it to a file that ends in .html."""
         return _renderer().page(self, title)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as dicts, free to change."""
+        """The rows as a list of dicts, which may be changed."""
         return [dict(row) for row in self.rows]
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table; the types of our columns do not depend on the values."""
+        """The rows as an Arrow table, with types that do not depend on the values."""
         arrow = optional("pyarrow", "pip install pyarrow")
         types = dict.fromkeys(Kind, arrow.float64())
         types |= {Kind.TEXT: arrow.string(), Kind.COUNT: arrow.int64()}
@@ -247,19 +252,19 @@ class Result:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas data frame."""
+        """The rows as a pandas DataFrame."""
         optional("pandas", "pip install pandas")
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         return frame
 
     def to_polars(self) -> pl.DataFrame:
-        """The rows as a Polars data frame."""
+        """The rows as a Polars DataFrame."""
         polars = optional("polars", "pip install 'foreclick[polars]'")
         frame: pl.DataFrame = polars.DataFrame(self.to_arrow())
         return frame
 
     def to_html(self) -> str:
-        """The table with title and notes, as part of a page."""
+        """The table with title and notes, as HTML to be part of a page."""
         return _renderer().fragment(self, answer=False)
 
     def to_json(self) -> str:

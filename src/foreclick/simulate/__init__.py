@@ -1,8 +1,8 @@
-"""Worlds with a known truth: click worlds, a drifting production ranker, and logs drawn from them.
+"""Simulated worlds with a known truth: click models, a drifting production ranker, and their logs.
 
-`shop` draws logs of another kind: a long tail of queries, and models instead of drift.
+`shop` simulates logs of another kind: a long tail of queries, and models in place of drift.
 
-The exact value V(h) of any policy stands beside every log. Nothing here knows of estimators.
+The exact value V(h) of any policy is known for every log. Nothing here depends on estimators.
 """
 
 from foreclick.simulate import shop

@@ -69,39 +69,39 @@ ARMS = ("control", "treatment")
 
 @dataclass(frozen=True)
 class Shop:
-    """What kind of log is drawn.
+    """The parameters of a simulated search shop; `draw` and `draw_tests` take one.
 
     Attributes:
-        records: n.
-        queries: how many queries could occur; query r has a share in proportion to r^−zipf.
-        zipf: how unevenly queries occur; 0 for evenly.
+        records: n, the number of records.
+        queries: the number of queries that could occur; query r has a share proportional to
+            r^−zipf.
+        zipf: the exponent of these shares; 0 for equal ones.
         positions: K.
-        days: how many days are logged, numbered from 0.
-        pool: how many items a query could show.
-        catalogue: how many items there are; queries share them.
+        days: the number of days, counted from 0.
+        pool: the number of items that a query could show.
+        catalogue: the number of all items; queries share them.
         users: "pbm" (position alone decides what is examined: k^−0.8) or "dbn" (a click satisfies
             with probability .6, and the unsatisfied go on with .85).
         noise: the standard deviation of a model's error.
         versions: production's models, one after the other: their errors as multiples of `noise`.
         nightly: the standard deviation of the error that is drawn anew every night.
-        alien: the share of items that production never shows and candidates may, and by how much
-            their log-odds differ from what models know; None for none.
+        alien: the share of items that production never shows and candidates may, and the difference
+            of their log-odds from what models know; None for none.
         leak: how far "leaky" follows the log's clicks until day 20.
         feedback: how far production's nightly training follows the log's clicks of earlier days.
-        taste: the standard deviation of the users' own effects on attraction, with mean 1.
-        prices: the standard deviation of the logarithm of items' prices; with it, the log has
-            orders and revenue; 0 for a shop without.
-        bought: the share of clicks that an item of price 1 is ordered by; 1 for all clicks.
+        taste: the standard deviation of users' factors of attraction, with mean 1.
+        prices: the standard deviation of the logarithm of prices, if the log has orders and
+            revenue; 0: it has none.
+        bought: the share of clicks on an item of price 1 that become orders; 1 for all.
         candidates: names of `ERRORS`.
-        others: the share of users who are a segment of their own, and how far their taste is
-            another one: 0 for the same, 1 for one that has nothing to do with it; None for no
-            segment.
+        others: the share of users who form a segment, and how far their taste differs: 0 for the
+            same taste, 1 for an unrelated one; None for no segment.
         test: one of `ERRORS` whose model is tested against production: it is retrained every night
             as production is, and shown to some users; None for no A/B test.
-        share: of the users that are shown it.
+        share: the share of users in the tested arm.
         start: the first day of the test.
-        pooled: whether nightly training of both arms follows the clicks of both, and not those of
-            each arm alone.
+        pooled: whether nightly training of both arms follows the clicks of both, rather than those
+            of each arm alone.
     """
 
     records: int = 200_000

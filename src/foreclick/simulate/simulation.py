@@ -94,13 +94,13 @@ class Production(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Stationary:
-    """A policy that is the same on every day.
+    """A production policy that is the same on every day.
 
     Args:
         contexts: Shape (m,): the context of each list.
-        lists: Shape (m, K): items; -1 where a list has ended.
-        probabilities: Shape (m,): of each list, given its context.
-        days: how many days are logged.
+        lists: Shape (m, K): items; -1 below the end of a list.
+        probabilities: Shape (m,): the probability of each list, given its context.
+        days: the number of days.
     """
 
     contexts: ArrayLike
@@ -109,29 +109,29 @@ class Stationary:
     days: int = 1
 
     def on(self, day: int) -> DayLists:  # noqa: ARG002 - all days are alike
-        """The lists as they were given."""
+        """The lists of a day and their probabilities, the same on every day."""
         probabilities = np.asarray(self.probabilities, np.float64)
         return DayLists(np.asarray(self.contexts), np.asarray(self.lists), probabilities)
 
 
 @dataclass(frozen=True, eq=False)
 class Drifting:
-    """A ranker whose base list changes now and then, with variants around it every day.
+    """A production ranker whose base list changes now and then, with variants around it every day.
 
     Items are numbered by the first day's order: on day 1 the base list is 0, 1, …, K − 1. The
     defaults are those of `yandex_like`.
 
     Args:
-        contexts: how many contexts.
-        items: the pool of each context.
-        positions: K, how many items a list shows.
-        seed: another seed is another history.
-        days: how many days are logged.
-        events: changes of the base list a day, on average over contexts; at most one a day.
-        variants: the fewest and most variants of a day (log-uniform).
-        fresh: the share of variants that are drawn anew each day; the others last.
-        depth: how steeply swaps prefer lower positions: position k has weight k^depth.
-        reach: the mean distance of a swap.
+        contexts: the number of contexts.
+        items: the number of items that each context could show.
+        positions: K, the length of lists.
+        seed: the seed of the history.
+        days: the number of days.
+        events: the number of changes of the base list per day, on average over contexts; at most 1.
+        variants: the smallest and largest number of variants per day (log-uniform).
+        fresh: the share of variants that are drawn anew each day; the others stay.
+        depth: how strongly swaps prefer lower positions: position k has weight k^depth.
+        reach: the mean distance of a swap, in positions.
     """
 
     contexts: int
@@ -159,7 +159,7 @@ class Drifting:
             )
 
     def on(self, day: int) -> DayLists:
-        """The base list of each context, and its variants."""
+        """The base list of each context on a day, its variants, and their probabilities."""
         if not 1 <= day <= self.days:
             raise SimulationError(f"day {day} is not logged; days are from 1 to {self.days}.")
         rng, (few, many) = stream(self.seed, _VARIANTS, day), self.variants
@@ -182,7 +182,7 @@ class Drifting:
 
     @cached_property
     def orders(self) -> Orders:
-        """Shape (contexts, days, items): the order of the whole pool; its first K are shown."""
+        """Shape (contexts, days, items): the order of all items; the first K are shown."""
         rng, n = stream(self.seed, _PLACES), self.contexts
         rates = self.events * rng.gamma(1 / _UNEVEN, _UNEVEN, n)
         now = np.tile(np.arange(self.items, dtype=np.int16), (n, 1))
@@ -245,18 +245,19 @@ def _swapped(orders: Orders, swaps: Orders) -> Orders:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A world, the production ranker that showed its lists, and what disturbs the clicks.
+    """A click model, the production ranker that shows lists, and what disturbs the clicks.
 
     Args:
-        world: how lists are clicked.
+        world: the click model.
         production: what is shown on each day.
-        records: how many records a log has, by default.
-        frequencies: Shape (C,): how often each context occurs; evenly by default.
-        shock_sd: the spread of the shocks that multiply attraction, one by context and day. They
-            are log-normal with mean 1; their logarithm is a stationary AR(1) over days.
-        shock_persistence: its correlation with the day before.
-        user_sd: the spread of each user's own effect on attraction, log-normal with mean 1.
-        records_per_user: how many records a user has, on average.
+        records: the default number of records of a log.
+        frequencies: Shape (C,): the frequency of each context; uniform by default.
+        shock_sd: the standard deviation of the shocks that multiply attraction, one per context and
+            day. They are log-normal with mean 1; their logarithm is a stationary AR(1) process over
+            days.
+        shock_persistence: the correlation of the logarithm with that of the day before.
+        user_sd: the standard deviation of each user's factor of attraction, log-normal with mean 1.
+        records_per_user: the mean number of records per user.
 
     Examples:
         >>> from foreclick.simulate import PBM, Stationary
@@ -295,11 +296,15 @@ class Simulation:
         object.__setattr__(self, "frequencies", context_shares(self.frequencies, contexts))
 
     def value(self, policy: PolicyLike, metric: str | Metric) -> float:
-        """V(h) without shocks and user effects, contexts weighed by frequency (`World.value`)."""
+        """V(h) without shocks and user effects, contexts weighted by frequency (`World.value`)."""
         return self.world.value(policy, metric, self.frequencies)
 
     def logging(self, day: int | None = None) -> Lists:
-        """The production ranker as a policy: of one day, or of all days together."""
+        """The production ranker as a policy: of one day, or of all days together.
+
+        Args:
+            day: from 1; None: all days.
+        """
         days = range(1, self.production.days + 1) if day is None else [day]
         each = zip(*(self.production.on(d) for d in days), strict=True)
         contexts, lists, mass = map(np.concatenate, each)
@@ -308,13 +313,13 @@ class Simulation:
         return Lists(pa.table(table), "query")
 
     def candidate(self, seed: int = 0) -> Ranking:
-        """A ranking such as a new ranker would give: production's list, better items one up.
+        """A ranking such as a new ranker gives: production's, with better items one higher.
 
-        It starts with the most frequent list of the last day. From the top down, an item changes
-        places with the one above it if it seems more attractive, which is judged with some error.
+        It starts with the most frequent list of the last day. From the top down, an item is swapped
+        with the one above it if it seems more attractive, which is judged with errors.
 
         Args:
-            seed: of the ranker's errors.
+            seed: the seed of these errors.
         """
         shown = self.production.on(self.production.days)
         by_mass = np.lexsort((-shown.probabilities, shown.contexts))
@@ -332,11 +337,14 @@ class Simulation:
         return Ranking(pa.table({"query": contexts, "items": items}), "query")
 
     def sample(self, records: int | None = None, seed: int = 0) -> pa.Table:
-        """A log in memory, for ``read_log(…, context="query", period="day", unit="user")``.
+        """Draw a log in memory, for ``read_log(…, context="query", period="day", unit="user")``.
 
         Args:
-            records: how many; by default those of the simulation.
-            seed: the same seed gives the same log, another one another.
+            records: the number of records; by default that of the simulation.
+            seed: the seed of the draw.
+
+        Returns:
+            An Arrow table with the columns `query`, `day`, `user`, `items` and `clicks`.
         """
         batches = [batch for _, batch in self._batches(records, seed)]
         return pa.Table.from_batches(batches, schema=SCHEMA)
@@ -344,13 +352,13 @@ class Simulation:
     def write_parquet(
         self, path: str | os.PathLike[str], records: int | None = None, seed: int = 0
     ) -> None:
-        """Stream a log to Parquet: the rows of `sample`, in memory that does not grow with them.
+        """Write a log to Parquet: the rows of `sample`, in memory that does not grow with them.
 
         Args:
             path: a file that ends in `.parquet`, or a directory for one file a day
-                (`day-01.parquet`, …). It is there completely or not at all.
-            records: how many; by default those of the simulation.
-            seed: the same seed gives the same log, another one another.
+                (`day-01.parquet`, …). It is written completely or not at all.
+            records: the number of records; by default that of the simulation.
+            seed: the seed of the draw.
         """
         target = local_path(path)
         single = target.suffix == ".parquet"
@@ -377,7 +385,7 @@ class Simulation:
                 report(f"Drawing {total:,} records", done / total)
 
     def shocks(self, seed: int) -> Floats:
-        """Shape (C, days): what multiplies attraction; mean 1 in every context and on every day."""
+        """Shape (C, days): the factors of attraction, with mean 1 in every context and day."""
         rho, size = self.shock_persistence, (self.world.size.contexts, self.production.days)
         z = stream(seed, _SHOCKS).standard_normal(size)
         for day in range(1, size[1]):
@@ -465,21 +473,24 @@ FALL = 0.74
 
 
 def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
-    """A search log searched to resemble the one of the paper, as far as the paper describes it.
+    """A simulated search log that resembles the paper's, as far as the paper describes it.
 
-    Clicks are those of a `DBN` (continuation .66, satisfaction U(.5, .95)); attractions are
-    .01 + .6 · Beta(.30, .78), and 85 % of queries have one navigational item at U(.6, .9), which is
-    first on day 1. The ranker drifts over 27 days as `Drifting` describes. Shocks by query and day
-    have a spread of 10 % and a persistence of .6.
+    Clicks follow a `DBN` (continuation .66, satisfaction U(.5, .95)); attractions are .01 + .6 ·
+    Beta(.30, .78), and 85 % of queries have one navigational item at U(.6, .9), which is first on
+    day 1. The ranker drifts over 27 days as `Drifting` describes. Shocks by query and day have a
+    standard deviation of 10 % and a persistence of .6. These constants were searched.
 
     Queries are numbered by falling frequency, so the paper's "100 most frequent queries" are
     ``where="query < 100"``. With the default size they have the paper's number of records; more
     records make every query larger.
 
     Args:
-        records: how many records a log has.
-        queries: how many queries; the 1,000 most frequent ones in the paper.
-        seed: another seed is another world with another history.
+        records: the number of records of a log.
+        queries: the number of queries; the 1,000 most frequent ones in the paper.
+        seed: the seed of the world and its history.
+
+    Returns:
+        A `Simulation`.
 
     Examples:
         >>> simulation = yandex_like(records=1000, queries=20)
@@ -493,12 +504,15 @@ def yandex_like(records: int = 9_000_000, queries: int = 1000, seed: int = 0) ->
 def pbm_drift(records: int = 9_000_000, queries: int = 1000, seed: int = 0) -> Simulation:
     """The ranker and the attractions of `yandex_like`, clicked as a `PBM` with examination 1/k.
 
-    How it is clicked was not searched: a world in which the models `ip` and `pbm` hold exactly.
+    The models `ip` and `pbm` hold exactly in this world.
 
     Args:
-        records: how many records a log has.
-        queries: how many queries.
-        seed: another seed is another world with another history.
+        records: the number of records of a log.
+        queries: the number of queries.
+        seed: the seed of the world and its history.
+
+    Returns:
+        A `Simulation`.
     """
     world = PBM(attractions(queries, seed)[0], examination=1 / np.arange(1, POSITIONS + 1))
     return preset(world, Drifting(queries, POOL, POSITIONS, seed), records)

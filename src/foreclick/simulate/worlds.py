@@ -40,7 +40,7 @@ ITEMS_APART = 1000
 
 
 def item_ids(contexts: Integers, items: Integers) -> NDArray[np.int64]:
-    """The ids under which items stand in logs and policies: 1000 · context + item.
+    """The ids of items in logs and policies: 1000 · context + item, in the shape of both.
 
     Examples:
         >>> item_ids(np.array([0, 3]), np.array([7, 7])).tolist()
@@ -71,7 +71,10 @@ class Size(NamedTuple):
 
 
 class World:
-    """How lists are clicked. A new world is a child with `_steps`."""
+    """The base of simulated click models, with the exact click probability of every slot.
+
+    A subclass defines `_steps`.
+    """
 
     by_slot = True
     """Whether the expected click of a slot depends on its item and position alone."""
@@ -99,7 +102,7 @@ class World:
 
     @property
     def size(self) -> Size:
-        """C, L and K."""
+        """The numbers C of contexts, L of items and K of positions."""
         contexts, items = np.shape(self.attraction)
         return Size(contexts, items, self.positions)
 
@@ -128,15 +131,18 @@ class World:
         Args:
             contexts: Shape (n,).
             lists: Shape (n, K): items, `EMPTY` (-1) where there is none. Fewer columns stand for
-                lists that end there.
+                shorter lists.
             effect: Shape (n,), or a number for all: multiplies the attraction (in `ItemPosition`
-                and `ListSpecific` the click rate); what exceeds 1 is cut to 1.
+                and `ListSpecific` the click rate); products above 1 are cut to 1.
+
+        Returns:
+            Shape (n, K).
         """
         chance, on_click, on_skip = self._chances(contexts, lists, effect)
         return chance * _above(chance * on_click + (1 - chance) * on_skip)
 
     def first_clicks(self, contexts: Integers, lists: Integers) -> Floats:
-        """The exact probability that a slot is clicked and none above it; as in `clicks`."""
+        """Shape (n, K): the exact probability that a slot has the first click of its list."""
         chance, _, on_skip = self._chances(contexts, lists, 1.0)
         return chance * _above((1 - chance) * on_skip)
 
@@ -147,7 +153,7 @@ class World:
         rng: np.random.Generator,
         effect: Floats | float = 1.0,
     ) -> Booleans:
-        """One user's clicks on each list; arguments and shape as in `clicks`."""
+        """Shape (n, K), boolean: one user's clicks on each list; arguments as in `clicks`."""
         chance, on_click, on_skip = self._chances(contexts, lists, effect)
         # One number u decides a position: [0, c) is a click, of which the first part goes on; the
         # rest is a skip, of which the first part goes on.
@@ -165,16 +171,19 @@ class World:
         It is the value in the undisturbed world: day shocks and user effects are 1.
 
         Args:
-            policy: any policy over the ids of `item_ids`, or a table that `Ranking` accepts.
-                `Marginals` only have a value where a click depends on item and position alone, and
-                then none of first clicks, which depend on the whole list.
+            policy: a policy with the ids of `item_ids`, or a table that `Ranking` accepts.
+                `Marginals` have a value only in worlds where a click depends on item and position
+                alone, and none for metrics of first clicks.
             metric: such as ``"clicks@3"`` or ``"success@3"``. Positions below K earn nothing.
-            frequencies: Shape (C,): q(x), how often each context occurs; evenly by default.
+            frequencies: Shape (C,): q(x), the frequency of each context; uniform by default.
+
+        Returns:
+            The mean of the metric per list.
 
         Raises:
             PolicyError: the policy has no list for a context that occurs, shows an item that the
-                world does not have, or does not say how likely whole lists are where that matters.
-            MetricError: the metric is of another reward than clicks.
+                world does not have, or is `Marginals` where whole lists are needed.
+            MetricError: the metric weighs another reward than clicks.
 
         Examples:
             >>> world = PBM(attraction=[[0.5, 0.2]], examination=[1.0, 0.5])
@@ -298,16 +307,16 @@ class ItemPosition(World):
 
 @dataclass(frozen=True, eq=False)
 class ListSpecific(World):
-    """No click model holds: each slot of each list has a click rate of its own.
+    """A world in which no click model holds: each slot of each list has its own click rate.
 
-    The rate is a hash of (seed, context, whole list, position), spread evenly over 0 … `highest`:
-    the clicks of one list do not help to predict another.
+    The rate is a hash of (seed, context, whole list, position), uniform on 0 to `highest`: the
+    clicks of one list say nothing about another.
 
     Args:
         contexts: C.
         items: L.
         highest: Shape (K,): the largest click rate at each position.
-        seed: another seed is another world.
+        seed: the seed of the world.
     """
 
     contexts: int
@@ -357,7 +366,7 @@ class DCM(World):
 
     Args:
         attraction: Shape (C, L).
-        continuation: Shape (K,): λ. The last one has no effect.
+        continuation: Shape (K,): λ. The last value has no effect.
     """
 
     attraction: ArrayLike
@@ -377,12 +386,12 @@ class DCM(World):
 
 @dataclass(frozen=True, eq=False)
 class DBN(World):
-    """Dynamic Bayesian network: a click satisfies or not; the unsatisfied go on with probability γ.
+    """Dynamic Bayesian network: a click may satisfy; the unsatisfied go on with probability γ.
 
     Args:
         attraction: Shape (C, L).
-        satisfaction: Shape (C, L): the chance that a click on the item ends the search.
-        continuation: γ.
+        satisfaction: Shape (C, L): the probability that a click on the item ends the search.
+        continuation: γ, the probability of going on to the next position.
         positions: K.
     """
 

@@ -59,25 +59,27 @@ _TOGETHER = ("dropped", "dropped_rows", "decayed", "names", "notes", "totals")
 
 @dataclass(frozen=True, repr=False)
 class Tally:
-    """(context, period, segments, bucket, list, rewards, propensity) → n.
+    """A compressed log: (context, period, segments, bucket, list, rewards, propensity) → n.
+
+    Made by `tally` and `read_tally`; ``monday + tuesday`` is the tally of both logs together.
 
     Attributes:
-        shape: what its columns are.
-        stored: the compact rows, with the columns `Shape.stored`: rewards of 0 and 1 are masks; a
-            table of `engine`, where the tally lives.
-        dropped: how many rows of the log were left out, by cause.
-        dropped_rows: how many rows of the log were left out.
-        decayed: whether some periods count less than others.
+        shape: the roles and columns of `stored`.
+        stored: the compact rows, with the columns `Shape.stored`, a table of `engine`. Rewards of 0
+            and 1 are masks.
+        dropped: the number of rows of the log that were left out, by cause.
+        dropped_rows: the number of rows of the log that were left out.
+        decayed: whether some periods count less than others (`weigh`).
         source: the name of the engine that tallied the log, if its rows came from there.
-        original: the compact rows that these are a copy of, if those lie in another engine.
-        kept: what only its rows decide, see `foreclick.kept`; an altered tally begins anew.
-        files: the Parquet files that hold exactly these rows, each sorted, if they lie in files;
-            with what tells whether each has changed since the tally was read.
-        names: what the log's own columns are called, by their roles; the context's is None if it
-            has none. A candidate's table may call them alike.
-        notes: what the reader of an answer should know of how the log was read.
-        totals: of a log whose contexts were drawn, sums over all its records, if they are known:
-            by period and segments, see `logs.drawing.totals_of`.
+        original: the compact rows that these are a copy of, if those are in another engine.
+        kept: what follows from the rows alone, see `foreclick.kept`; an altered tally starts empty.
+        files: the Parquet files that hold exactly these rows, each sorted, if they are in files;
+            with the state by which a later change of each is noticed.
+        names: the log's own column names, by role; None for the context if there is none. A
+            candidate's table may use them.
+        notes: what a reader of answers should know about how the log was read.
+        totals: sums over all records by period and segments, of a log whose contexts were drawn, if
+            they are known; see `logs.drawing.totals_of`.
     """
 
     shape: Shape
@@ -95,17 +97,17 @@ class Tally:
 
     @property
     def engine(self) -> Engine:
-        """Where it lives."""
+        """The engine of the compact rows."""
         return self.stored.engine
 
     @cached_property
     def table(self) -> Table:
-        """The rows with one column a position of every reward: a view of `stored`."""
+        """The rows with one column per position of every reward: a view of `stored`."""
         return spread(self.stored, self.shape).select(*self.shape.columns)
 
     @cached_property
     def unearned(self) -> frozenset[str]:
-        """The rewards that are 0 everywhere."""
+        """The names of the rewards that are 0 in all rows."""
         say, shape = self.engine.say, self.shape
         earned = {
             name: Value.count(any_of(f"{say.column(c)} > 0" for c in shape.stored_reward(name)))
@@ -116,12 +118,12 @@ class Tally:
 
     @property
     def drawn_contexts(self) -> Table | None:
-        """Rows with the contexts that were drawn; None of a log that was read whole."""
+        """The rows of the drawn contexts; None if the log was read whole."""
         return self.stored if self.shape.drawn else None
 
     @cached_property
     def sizes(self) -> tuple[float, float]:
-        """How many records its rows have; and of how many of the log's these were drawn."""
+        """The number of records of the rows, and that of the log from which they were drawn."""
         records = float(self.counts()["records"])
         if not self.shape.drawn:
             return records, records
@@ -150,12 +152,12 @@ class Tally:
         return added([self, other])
 
     def same(self, other: Tally) -> bool:
-        """Whether both are of the same log, here or copied from elsewhere."""
+        """Whether both are tallies of the same log, here or copied from another engine."""
         ours, theirs = (t.stored if t.original is None else t.original for t in (self, other))
         return ours is theirs
 
     def to_arrow(self) -> pa.Table:
-        """All rows, with one column a position of every reward, in order of contexts and lists."""
+        """An Arrow table of all rows, by context and list; one column per position of a reward."""
         wide = spread(self._here(), self.shape).select(*self.shape.columns)
         return _ordered(wide, replace(self.shape, masks=()).order).to_pyarrow()
 
@@ -168,21 +170,21 @@ class Tally:
         return int(self.stored.aggregate({"n": Value("count(*)")})["n"])
 
     def counts(self) -> dict[str, Any]:
-        """How many records and rows there are."""
+        """The numbers of records and of rows: ``{"records": …, "rows": …}``."""
         sizes = {"records": self.stored.total(N), "rows": Value("count(*)")}
         return self.stored.aggregate(sizes)
 
     def sorted_batches(self, rows: int = GROUP_ROWS) -> Iterator[pa.RecordBatch]:
-        """The compact rows in order, a batch at a time, on whichever engine they are.
+        """Yield the compact rows in order, in batches, from any engine.
 
         Columns are `Shape.stored`: contexts and items are int64 or text, masks int64, n int64 or
         double, other columns as the log has them. Rows ascend by `Shape.order`, NULLs first, text
-        by its bytes. Rows with equal keys, which a tally of several files may have, are neighbours
-        and are not added up. A batch may end in the middle of a context. Other queries may be made
-        while batches are read.
+        by its bytes. Rows with equal keys, which a tally of several files may have, are adjacent
+        and not added up. A batch may end in the middle of a context. Other queries may run while
+        batches are read.
 
         Args:
-            rows: the most that a batch holds.
+            rows: the largest number of rows of a batch.
         """
         schema = nullable(self.stored.kinds)
         if len(self.files) == 1:
@@ -217,17 +219,20 @@ class Tally:
         return bring(self.stored, default_engine()) if self.stored.engine.far else self.stored
 
     def with_rows(self, table: Table, **changes: Any) -> Tally:  # noqa: ANN401
-        """This tally with other compact rows of the same shape, and totals if they are given."""
+        """This tally with other compact rows of the same shape; `totals` go unless given."""
         fields: dict[str, Any] = {"stored": table, "files": {}, "totals": None}
         return replace(self, **fields | changes)
 
     @checked()
     def weigh(self, *, half_life: float) -> Tally:
-        """The same tally with the records of earlier periods counted less.
+        """The same tally, with the records of earlier periods counted less.
 
         Args:
-            half_life: how many days (or steps of a numbered period) make a record count half as
-                much as one of the latest period.
+            half_life: the age, in days (or steps of a numbered period), at which a record counts
+                half as much as one of the latest period.
+
+        Raises:
+            TallyError: the tally has no periods, or they are neither dates nor numbers.
         """
         say = self.stored.engine.say
         periods = self._known_periods("half_life= is about periods, and the tally has none.")
@@ -252,7 +257,17 @@ class Tally:
         return replace(self._by_period(by_period, {N: less}), decayed=True, totals=totals)
 
     def split(self, period: object) -> tuple[Tally | None, Tally]:
-        """The records up to a period, if there are any, and those of later periods or of none."""
+        """Split at a period, into the records up to it and those of later periods or of none.
+
+        Args:
+            period: the last period of the first part.
+
+        Returns:
+            Two tallies; the first is None if it has no records.
+
+        Raises:
+            TallyError: no record is later, or the log has no periods of this kind.
+        """
         periods = self._known_periods("the tally was made without periods, so nothing is later.")
         try:
             until = pa.scalar(period).cast(periods.type)
@@ -288,10 +303,10 @@ class Tally:
         return distinct(self.stored, PERIOD)
 
     def write_parquet(self, path: str | Path) -> None:
-        """Write the compact rows in order to one Parquet file, with its schema version.
+        """Write the compact rows in order to one Parquet file, with the version of its schema.
 
         Args:
-            path: of the file, or its URL. It is there completely or not at all.
+            path: a file or its URL. It is written completely or not at all.
         """
         meta: dict[str, Any] = {"shape": asdict(self.shape), "periods": None}
         meta |= {name: getattr(self, name) for name in _TOGETHER}
