@@ -17,6 +17,9 @@ _MODULE_OF = {name: module for module, name in re.findall(_LINE, _TYPED, re.MULT
 
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605
 
+# The package that draws results. It imports them, and they know it by this name alone.
+RENDERER = "foreclick.rendering"
+
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used: NumPy and engines wait until there is work."""

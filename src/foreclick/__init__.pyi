@@ -41,3 +41,4 @@ from foreclick.tallies.base import tally as tally
 
 __all__: list[str]
 __version__: str
+RENDERER: str

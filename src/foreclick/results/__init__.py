@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
+import foreclick
 from foreclick.errors import optional
 from foreclick.results.formats import KINDS, Kind, Value, format_value, span
 from foreclick.results.text import in_text, table_in_text
@@ -71,8 +72,8 @@ class Renderer(Protocol):
 
 
 def _renderer() -> Renderer:
-    """The package that draws results. It imports them, so it is found by name when one is drawn."""
-    return cast("Renderer", import_module("foreclick.rendering"))
+    """What draws results, imported when one is drawn: whoever it is, results do not know it."""
+    return cast("Renderer", import_module(foreclick.RENDERER))
 
 
 @dataclass(frozen=True)
