@@ -72,6 +72,16 @@ def missed(text: str, *, unless: bool) -> str:
     return text if unless else f"**{text}**"
 
 
+def measured(row: Row, goal: float | None, least: float) -> tuple[str, str, str, str]:
+    """Bias, RMSE and width in points, and how often intervals held; bold where a goal is missed."""
+    return (
+        points(row["bias"]),
+        missed(f"{100 * row['rmse']:.1f}", unless=100 * row["rmse"] <= (goal or 100)),
+        missed(whole(row["held"]), unless=row["held"] >= least),
+        f"{100 * row['width']:.1f}",
+    )
+
+
 def thirds(value: float) -> str:
     """Three digits, without the zero."""
     return f"{value:.3f}".removeprefix("0")
@@ -113,16 +123,9 @@ def shop(of: Results) -> Iterator[str]:
     yield head("regime", "bias", "RMSE", "goal", "held", "width", "right", "wrong")
     for regime, (label, goal) in SHOP.items():
         row = of.row("shop", regime=regime, estimator="ladder")
-        yield line(
-            label,
-            points(row["bias"]),
-            missed(f"{100 * row['rmse']:.1f}", unless=100 * row["rmse"] <= (goal or 100)),
-            f"{goal or '–'}",
-            missed(whole(row["held"]), unless=row["held"] >= 0.9),
-            f"{100 * row['width']:.1f}",
-            whole(row["right"]),
-            whole(row["wrong"]),
-        )
+        bias, rmse, *rest = measured(row, goal, 0.9)
+        rest += [whole(row["right"]), whole(row["wrong"])]
+        yield line(label, bias, rmse, f"{goal or '–'}", *rest)
 
 
 def exam(of: Results) -> Iterator[str]:
@@ -145,14 +148,7 @@ def worlds(of: Results) -> Iterator[str]:
     }
     yield head("readers", "bias", "RMSE", "held", "width")
     for world, label in labels.items():
-        row = of.row("worlds", world=world)
-        yield line(
-            label,
-            points(row["bias"]),
-            f"{100 * row['rmse']:.1f}",
-            missed(whole(row["held"]), unless=row["held"] >= 0.92),
-            f"{100 * row['width']:.1f}",
-        )
+        yield line(label, *measured(of.row("worlds", world=world), None, 0.92))
 
 
 def replay(of: Results) -> Iterator[str]:
