@@ -28,7 +28,6 @@ The table is that of `benchmarks.shop`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,7 +37,7 @@ import pyarrow as pa
 
 import foreclick as fc
 from benchmarks.shop import ANSWERS, CPU, LEAKS, METRICS, asked
-from benchmarks.study import Row, Task, grid, run, study
+from benchmarks.study import Row, Task, grid, study
 
 try:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -451,7 +450,3 @@ def answers(seed: int, lists: int, options: dict[str, Any], since: int) -> list[
         for name, table in drawn.candidates.items()
         for row in asked(tally, table, {m: drawn.lift(name, m, since) for m in METRICS}, options)
     ]
-
-
-if __name__ == "__main__":
-    run("exam", sys.argv[1:])

@@ -10,7 +10,6 @@ a ranker of its own.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, inside, run, study
+from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, inside, study
 from foreclick import simulate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
@@ -194,7 +193,3 @@ def intervals(name: str, seed: int) -> list[Row]:
         key = {"world": name, "candidate": candidate, "truth": truth}
         found.append(key | {"change": truth - float(np.mean(days))} | ends)
     return found
-
-
-if __name__ == "__main__":
-    run(f"ladder {sys.argv[1]}", sys.argv[2:])

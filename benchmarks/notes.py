@@ -16,7 +16,7 @@ from typing import Any
 
 import foreclick as fc
 from benchmarks.shop import read
-from benchmarks.study import Column, Row, Rows, Task, grid, run, study
+from benchmarks.study import Column, Row, Rows, Task, grid, study
 from foreclick.simulate import shop
 
 SHARED = Path(__file__).parents[2] / "shared" / "benchmarks"
@@ -81,7 +81,3 @@ def printed(answer: Any) -> set[str]:
 def plain(note: str) -> str:
     """A note without what differs from answer to answer."""
     return re.sub(r"[+-]?\d[\d,.]*%?", "#", note)[:90]
-
-
-if __name__ == "__main__":
-    run("notes", sys.argv[1:])

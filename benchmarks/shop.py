@@ -22,7 +22,6 @@ of their text, so other names are another draw. *offset* is in half-widths of th
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -49,7 +48,6 @@ from benchmarks.study import (
     inside,
     mean,
     right,
-    run,
     study,
 )
 from foreclick.simulate.shop import REGIMES, TRAINED_UNTIL, Shop, ShopLog, draw
@@ -244,7 +242,3 @@ def named(table: pa.Table, draw: int) -> pa.Table:
     source = table
     query = duckdb.sql(f"SELECT concat(query, ' ', {draw}) AS query FROM source").to_arrow_table()
     return source.set_column(source.column_names.index("query"), "query", query["query"])
-
-
-if __name__ == "__main__":
-    run("shop", sys.argv[1:])
