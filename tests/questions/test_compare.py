@@ -267,7 +267,7 @@ class TestContradiction:
         alone = fc.compare(log, both, metrics=metric, estimators=AS_ITEM)
         words = {(row["candidate"], row["against"]): row["verdict"] for row in alone}
         assert words["new", "production"] == words["new", "old"] == "worse"
-        usual = "foreclick.questions.evaluate.usual_estimators"
+        usual = "foreclick.questions.asked.usual_estimators"
         monkeypatch.setattr(usual, lambda *_, **__: (AS_ITEM, "ip"))
         found = fc.compare(log, both, metrics=metric)
         assert found["estimator"] == ["ladder-ip"] * 3

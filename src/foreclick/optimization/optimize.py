@@ -43,7 +43,8 @@ from foreclick.policies.serving import ITEMS
 from foreclick.progress import working
 from foreclick.question import check_question
 from foreclick.questions.answers import Evaluation, line_of
-from foreclick.questions.evaluate import LOGGING, evaluate, make_question
+from foreclick.questions.asked import LOGGING, make_question
+from foreclick.questions.evaluate import evaluate
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.tallies import LogLike, Tally, local_tally, refuse_drawn
 from foreclick.words import did_you_mean, number_of

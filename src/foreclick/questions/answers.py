@@ -11,14 +11,16 @@ from typing import Any, ClassVar
 
 from foreclick.batches import FEW_RECORDS
 from foreclick.errors import ForeclickWarning
-from foreclick.estimation.estimates import Estimate
+from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimation.fits import ALARM
-from foreclick.metrics import AnyMetric
+from foreclick.metrics import CLICKS, AnyMetric, first_of
 from foreclick.policies import Lists, Policy
+from foreclick.question import Question
 from foreclick.questions.agreement import Beside, agreement, is_blind, lifts, seen_words
 from foreclick.questions.errors import errors_table
 from foreclick.questions.verdicts import DISAGREE, UNKNOWN, Evidence, Verdict
 from foreclick.results import Headline, Result, Value, format_value, span
+from foreclick.tallies import Tally
 from foreclick.words import few, number_of, plural
 
 _LINES = 20  # segments that an answer lists; the table has them all
@@ -377,4 +379,30 @@ def coverage_notes(
         )
     if ignored:
         notes.append(f"Ignored: {number_of(ignored, 'context')} that only the candidate has.")
+    return notes
+
+
+def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[str]:
+    """What the click rates of the fit are not: of new stock, of the end of the log, of rewards."""
+    asked = {metric.reward for metric in question.parts}
+    rewards = [group[0].metric.reward for group in estimates.question.groups if group[0].ladder]
+    pairs = zip(estimates.fits, rewards, strict=True)
+    fits = [fit for fit, reward in pairs if reward in asked]
+    notes = [
+        f"{fit.reward} is also earned without clicks, so the ladder treats it as clicks and "
+        "learns no value of a click."
+        for fit in fits
+        if CLICKS in tally.shape.rewards and not fit.click_values
+        if fit.reward != CLICKS and first_of(fit.reward) is None
+    ]
+    for fit in fits[:1] if question.clusters else ():
+        if unreachable := max(fit.unreachable, default=0.0):
+            notes.append(
+                f"Production seems unable to show about {unreachable:.0%} of what the candidate "
+                "shows (another retrieval, or new stock). These items are assumed to be as good "
+                "as others that the candidate places as high, within a factor of two or three. If "
+                "production could have shown them, use "
+                "estimators=Ladder(same_retrieval=True)."
+            )
+        notes += fit.drift.of_items()
     return notes

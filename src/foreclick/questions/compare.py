@@ -23,9 +23,9 @@ from foreclick.policies import Policy, PolicyLike, policy_for
 from foreclick.progress import planned
 from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
-from foreclick.questions.answers import lift_words, training_assumed
+from foreclick.questions.answers import fit_notes, lift_words, training_assumed
+from foreclick.questions.asked import LOGGING, largest_slots, make_question
 from foreclick.questions.depth import compared_down
-from foreclick.questions.evaluate import LOGGING, fit_notes, largest_slots, make_question
 from foreclick.questions.plan import answer_stages
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice

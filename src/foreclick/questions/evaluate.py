@@ -8,44 +8,33 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from foreclick import inference
-from foreclick.batches import FEW_RECORDS, batches_of, largest_rewards, size_of
-from foreclick.curves.learnt import with_curves
-from foreclick.errors import ModelError
+from foreclick.batches import size_of
 from foreclick.estimation.clusters import clusters_of
 from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimators import EstimatorLike, Ladder, parse_estimators
-from foreclick.ladder.sample import earned_by_clicks
 from foreclick.logs import PERIOD
-from foreclick.metrics import (
-    CLICKS,
-    USUAL_METRICS,
-    AnyMetric,
-    Metric,
-    first_of,
-    parse_any,
-    parse_metric,
-)
+from foreclick.metrics import USUAL_METRICS, AnyMetric, parse_any, parse_metric
 from foreclick.options import Confidence, sure, verb
 from foreclick.policies import Policy, PolicyLike, policy_for
 from foreclick.progress import Stage, planned
-from foreclick.question import (
-    Clusters,
-    Logging,
-    Missing,
-    Question,
-    by_hazard,
-    check_metrics,
-    propensities_answer,
-)
+from foreclick.question import Missing, Question
 from foreclick.questions.answers import (
     Evaluation,
     answering_of,
     coverage_notes,
+    fit_notes,
     policy_notes,
     repetition_note,
     rests_on,
     training_assumed,
     verdict_notes,
+)
+from foreclick.questions.asked import (
+    LOGGING,
+    estimates_for,
+    is_default,
+    largest_slots,
+    make_question,
 )
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.depth import compared_down
@@ -53,15 +42,9 @@ from foreclick.questions.errors import error_rows
 from foreclick.questions.plan import EVERY, answer_stages
 from foreclick.questions.verdicts import Evidence, Pair, Verdict, judge_pairs
 from foreclick.results import format_value
-from foreclick.rules import Choice
 from foreclick.run.effort import announce_effort
 from foreclick.run.estimate import estimate
 from foreclick.tallies import LogLike, Tally, local_tally, notes_in_order
-
-LOGGING = Choice(
-    ("frequency", "propensity"), "to let the log decide", others=Policy, also=", give a policy"
-)
-"""Where logging probabilities come from."""
 
 BEFORE = "before"
 """As `trained_until`: the candidate was trained before the log begins."""
@@ -291,24 +274,6 @@ class Inquiry:
         return pairs, rows, evidence, verdicts
 
 
-def estimates_for(
-    question: Question, estimates: Estimates, candidate: int = 0, *, whole: bool = False
-) -> list[Estimate]:
-    """The estimates that a question asks for, in its order, among those of one that asks for more.
-
-    Args:
-        question: what is asked.
-        estimates: by these estimators and metrics, and perhaps by others.
-        candidate: of which candidate.
-        whole: whether those of the whole are wanted, where there are parts.
-    """
-    asked = [(e.name, metric) for e in question.estimators for metric in question.metrics]
-    place = {key: at for at, key in enumerate(asked)}
-    found = estimates.of_candidate(candidate, whole=whole)
-    ones = [one for one in found if (one.estimator, one.metric) in place]
-    return sorted(ones, key=lambda one: place[one.estimator, one.metric])
-
-
 def inquire(
     tally: Tally,
     notes: Sequence[str],
@@ -352,7 +317,7 @@ def inquire(
     names = [e.name for e in question.estimators]
     usual = [metric.name for metric in all_metrics] == list(USUAL_METRICS) or bool(depth_words)
     notes += policy_notes(policies[0], tally.shape.depth, [] if usual else all_metrics) + doubts
-    answering = names[0] if _is_default(estimators) else answering_of(names)
+    answering = names[0] if is_default(estimators) else answering_of(names)
     weighs = any(
         e.name == answering
         and question.logging_of(number) is None
@@ -378,86 +343,6 @@ def inquire(
     )
 
 
-def make_question(
-    tally: Tally,
-    policies: Sequence[Policy],
-    metrics: Sequence[AnyMetric],
-    estimators: EstimatorLike | Sequence[EstimatorLike] | None = None,
-    missing: Missing = "error",
-    logging: Policy | str | None = None,
-    by: tuple[str, ...] = (),
-    clusters: tuple[Clusters, ...] = (),
-) -> tuple[Question, list[str]]:
-    """The question with its estimators, and notes on examinations that the log does not tell.
-
-    By default, or with "all", the log and the policies decide which estimators; among policies, one
-    that does not know whole lists. Propensities are used by default where contexts do not repeat,
-    for the models whose cells they are the probabilities of; everything else uses the frequencies
-    of the log.
-    """
-    shape, parts = tally.shape, [part for metric in metrics for part in metric.parts]
-    check_metrics(tally, parts)
-    if logging == "propensity" and shape.propensity is None:
-        raise ModelError(
-            "logging='propensity', but the log was read without. Name their column: "
-            "read_log(…, propensity='…')."
-        )
-    if isinstance(logging, Policy):
-        logging = policy_for(tally, logging, "logging")
-    chosen = logging is None and shape.propensity is not None  # by the log
-    chosen = chosen and size_of(tally).median < FEW_RECORDS
-    if estimators is None or _is_default(estimators):
-        policy = min(policies, key=lambda each: each.complete)
-        every = estimators is not None
-        source = "propensity" if chosen else logging
-        estimators = usual_estimators(tally, policy, source, parts, every=every)
-    dropping = policies if missing == "drop" else ()
-    wanted, notes = with_curves(tally, parse_estimators(estimators), metrics, dropping)
-    loggings: list[Logging] = [None] * len(wanted)
-    if logging == "propensity" or isinstance(logging, Policy):
-        loggings = [logging] * len(wanted)  # type: ignore[list-item]
-    elif chosen:
-        for number, e in enumerate(wanted):  # a product of hazards has no use for propensities
-            hazard = any(by_hazard(e.model, part) for part in parts)
-            if propensities_answer(shape, e) and not hazard:
-                loggings[number] = "propensity"
-    return Question(policies, wanted, metrics, missing, loggings, by, clusters=clusters), notes
-
-
-def _is_default(estimators: object) -> bool:
-    return estimators is None or estimators in ("all", ["all"], ("all",))
-
-
-def usual_estimators(
-    tally: Tally,
-    policy: Policy,
-    logging: Policy | str | None,
-    metrics: Sequence[Metric],
-    *,
-    every: bool = False,
-) -> Sequence[str]:
-    """The estimator that answers, and the one that checks it; or every one that can say something.
-
-    The ladder answers: of all estimators it was nearest to the truth in every simulated world. `ip`
-    checks it, because it assumes least of those that see enough. Where logging probabilities are
-    given, or contexts hardly repeat and propensities do, the estimators that use them answer
-    instead. Of graded rewards that are earned without clicks `ip` answers: a ladder moves the rates
-    of the dearest items towards the others, and its intervals hold a ranking of these too seldom.
-    """
-    shape, ladder = tally.shape, "ladder" if policy.complete else "ladder-ip"
-    graded = {m.reward for m in metrics} & {*shape.rewards} - {*shape.masks}
-    usual: tuple[str, ...] = (ladder, "ip")
-    if isinstance(logging, Policy):
-        usual = ("ip", "list")
-    elif logging == "propensity":
-        usual = ("list",) if shape.propensity == "list" else ("ip",)
-    elif not all(earned_by_clicks(batches_of(tally), reward) for reward in graded):
-        usual = ("ip", ladder)
-    lists = ("list", "prefix") if policy.complete else ()
-    more = (*lists, "ip", "item", "pbm", "rctr") if every else ()
-    return list(dict.fromkeys((*usual, *more)))
-
-
 def _stages(
     tally: Tally,
     estimators: EstimatorLike | Sequence[EstimatorLike] | None,
@@ -465,54 +350,12 @@ def _stages(
     candidates: int,
 ) -> list[Stage]:
     """What the answer takes, as far as that is known before it is asked."""
-    if not _is_default(estimators):
+    if not is_default(estimators):
         names = [e.name for e in parse_estimators(estimators)]
     else:
         names = [*(EVERY[:2] if estimators is None else EVERY)]
     depths = len({part.depth for metric in parse_any(metrics) for part in metric.parts})
     return answer_stages(tally, names, depths, candidates)
-
-
-def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[str]:
-    """What the click rates of the fit are not: of new stock, of the end of the log, of rewards."""
-    asked = {metric.reward for metric in question.parts}
-    rewards = [group[0].metric.reward for group in estimates.question.groups if group[0].ladder]
-    pairs = zip(estimates.fits, rewards, strict=True)
-    fits = [fit for fit, reward in pairs if reward in asked]
-    notes = [
-        f"{fit.reward} is also earned without clicks, so the ladder treats it as clicks and "
-        "learns no value of a click."
-        for fit in fits
-        if CLICKS in tally.shape.rewards and not fit.click_values
-        if fit.reward != CLICKS and first_of(fit.reward) is None
-    ]
-    for fit in fits[:1] if question.clusters else ():
-        if unreachable := max(fit.unreachable, default=0.0):
-            notes.append(
-                f"Production seems unable to show about {unreachable:.0%} of what the candidate "
-                "shows (another retrieval, or new stock). These items are assumed to be as good "
-                "as others that the candidate places as high, within a factor of two or three. If "
-                "production could have shown them, use "
-                "estimators=Ladder(same_retrieval=True)."
-            )
-        notes += fit.drift.of_items()
-    return notes
-
-
-def largest_slots(tally: Tally, estimates: Sequence[Estimate]) -> dict[Metric, float]:
-    """The most that a slot can earn, by metric: 1 click, or the largest reward of the log.
-
-    Only of metrics for which something was never shown: to look for it takes a pass over the log.
-    """
-    unseen = {
-        part.metric
-        for e in estimates
-        for part in e.parts
-        if part.coverage.covered < part.coverage.mass
-    }
-    binary = {m for m in unseen if m.first or m.shown or m.source in tally.shape.masks}
-    largest = largest_rewards(tally, sorted({m.source for m in unseen - binary}))
-    return {m: 1.0 if m in binary else largest[m.source] for m in unseen}
 
 
 def result_row(pair: Pair, tally: Tally, level: Confidence) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from foreclick.options import verb
 from foreclick.policies import Lists, Observed
 from foreclick.progress import report_step
 from foreclick.question import check_metrics
+from foreclick.questions.asked import largest_slots, make_question
 from foreclick.questions.check import traffic_notes
-from foreclick.questions.evaluate import largest_slots, make_question
 from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Pair, judge_pairs
 from foreclick.results import Headline, Result, format_value, span
 from foreclick.rules import column

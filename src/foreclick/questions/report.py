@@ -37,11 +37,12 @@ from foreclick.policies import Marginals, PolicyLike, policy_for
 from foreclick.progress import planned, report_reached, report_step
 from foreclick.question import Missing, Question
 from foreclick.questions.answers import Evaluation
+from foreclick.questions.asked import make_question
 from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check_of, counting
 from foreclick.questions.depth import compared_down
-from foreclick.questions.evaluate import evaluate, inquire, make_question, result_row
+from foreclick.questions.evaluate import evaluate, inquire, result_row
 from foreclick.questions.plan import CONTEXTS, SEGMENTS, report_stages
 from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support_of, support_question

@@ -16,7 +16,7 @@ from foreclick.options import verb
 from foreclick.policies import Marginals, Policy, PolicyLike, policy_for
 from foreclick.progress import planned
 from foreclick.question import Missing, Question
-from foreclick.questions.evaluate import estimates_for, make_question
+from foreclick.questions.asked import estimates_for, make_question
 from foreclick.questions.plan import answer_stages
 from foreclick.questions.verdicts import NEXT_TRIAL, next_periods
 from foreclick.results import Headline, Result, Value, format_value
