@@ -23,7 +23,6 @@ from tests.logs.samples import LISTS, counted, reference, table
 
 fsspec = needed("fsspec")
 deltalake = needed("deltalake")
-pyiceberg_catalog = needed("pyiceberg.catalog")
 
 pytestmark = pytest.mark.xdist_group("stores")  # one server, which takes seconds to import
 
@@ -91,7 +90,7 @@ def test_a_delta_table(bucket):
 @pytest.mark.long
 def test_an_iceberg_table(bucket, endpoint):
     settings = {"type": "in-memory", "warehouse": bucket, "s3.endpoint": endpoint}
-    catalog = pyiceberg_catalog.load_catalog("here", **settings)
+    catalog = needed("pyiceberg.catalog").load_catalog("here", **settings)
     catalog.create_namespace("shop")
     made = catalog.create_table("shop.log", schema=table().schema)
     made.append(table())

@@ -19,7 +19,6 @@ from tests.logs.samples import LISTS, counted, reference, table
 
 deltalake = needed("deltalake")
 pyroaring = needed("pyroaring")
-pyiceberg_catalog = needed("pyiceberg.catalog")
 
 LIVE = [row for row in LISTS if row["context"] == "jaguar"]
 """What is left when the other context is deleted."""
@@ -40,7 +39,7 @@ def delta(tmp_path):
 @pytest.fixture
 def iceberg(tmp_path):
     """The same in Iceberg."""
-    catalog = pyiceberg_catalog.load_catalog(
+    catalog = needed("pyiceberg.catalog").load_catalog(
         "here", type="in-memory", warehouse=f"file://{tmp_path}/warehouse"
     )
     catalog.create_namespace("shop")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
+from scipy.special import ndtri
 
 import foreclick as fc
 from foreclick.batches import EMPTY
@@ -192,7 +193,7 @@ def test_no_other_shares_of_the_same_traffic_are_better(seed, budget):
 
 
 def test_the_size_of_a_sample_is_the_textbooks():
-    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    z = ndtri(0.975) + ndtri(0.8)
     assert sample_size(2.0, 0.1, margins(0.95, 0.8)) == pytest.approx(2 * z**2 / 0.01)
 
 

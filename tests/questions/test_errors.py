@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from scipy import stats
+from scipy.special import stdtrit
 
 import foreclick as fc
 from foreclick import allowances
@@ -61,7 +61,7 @@ def check(found, by=(), freedom=None):
         up, down = row["lift_high"] - more - row["lift"], row["lift"] - less - row["lift_low"]
         assert up == pytest.approx(down, abs=EQUAL * max(se, row["lift_high"]))
         if freedom is not None:
-            reach = stats.t.ppf(0.975, freedom)
+            reach = stdtrit(freedom, 0.975)
             assert up == pytest.approx(reach * se, rel=EQUAL)
     return table
 

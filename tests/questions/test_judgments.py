@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from benchmarks.judgments import covered
-from scipy import stats
+from scipy.special import gammaincinv
 
 import foreclick as fc
 from foreclick.batches import batches_of
@@ -85,7 +85,7 @@ def by_loops(tally, rows, tail=0.025):
         moved = np.array([slope[pair] for slope in slopes])
         variance = own + moved @ shared[:4, :4] @ moved
         shape = alpha**2 / variance
-        low, high = stats.gamma.ppf([tail, 1 - tail], shape) * alpha / shape
+        low, high = gammaincinv(shape, [tail, 1 - tail]) * alpha / shape
         n, _, examined, clicks = counts[pair]
         found[pair] = [alpha, low, high, examined, clicks, n, None]
     for context in asked:
