@@ -22,13 +22,9 @@ expected are uncorrelated with whatever was known before them: z_id, and the pos
 
 with p_1 = 1, and ρ = .001 for the intercept and 1 for the rest. `root` solves all of these at once.
 
-**The mirrored score** has the share w in that of β, if lists react. With y_id = b_id x_id,
-where x_id are features counted until day d over all records of the context, E_id and e_id the
-exposure until and on day d times the levels M of days, and b_id = a / (a + E_id m_i L_x),
-
-    Σ_id z_id (Σ_k c_idk − M_d p_k n_idk m_i L_x),   z_id = y_id + (y_id − y_i,d−1) E_i,d−1 / e_id.
-
-z and M_d = (1 + Σ c) / (1 + Σ e α̂) are those of the fit without it.
+**Production's rise** is one more feature if its rankers got better: the mean height of a pair with
+days weighed by 4^(d / D), less that with all days alike, of the log until its end (until day d). It
+is, if the estimate by one of Newton's steps from 0 is above two standard errors by contexts.
 
 **Strengths a and t: predictive Poisson likelihood**, a day's clicks from the days before; without
 days the negative binomial likelihood of all. They and the equations take turns.
@@ -111,6 +107,7 @@ class Log:
         candidates: by pair, (share of lists that have it, mean height) of each candidate.
         usual, sharp: log p of positions below the first as known beforehand, and its precision.
         given: p, if it is not learnt.
+        rise: whether production's rise is a feature.
     """
 
     def __init__(
@@ -123,6 +120,8 @@ class Log:
         usual: Floats | None = None,
         sharp: Floats | float = 1.0,
         given: Floats | None = None,
+        *,
+        rise: bool = False,
     ) -> None:
         self.records, self.days, self.unit, self.given = records, days, unit, given
         self.depth = depth
@@ -140,11 +139,12 @@ class Log:
                 shown[at] += 1, height(k, self.depth)
         until = np.maximum(seen.cumsum(axis=1), 1)[self.owner]
         own = shown.cumsum(axis=1) / until[:, :, None]
-        every = seen.sum(axis=1)[self.owner]
-        self.until = shown.cumsum(axis=1) / every[:, None, None]
-        self.share, self.mirrored, self.level = 0.0, np.zeros(0), np.zeros(0)
+        late = 4.0 ** (np.arange(days) / days)
+        of_late = (late * shown[:, :, 1]).cumsum(axis=1)
+        of_late /= np.maximum((late * seen).cumsum(axis=1), 1e-300)[self.owner]
+        self.rise = (of_late - own[:, :, 1])[:, :, None] if rise else own[:, :, :0]
         self.others = np.array([[w.get(i, (0, 0)) for w in candidates] for i in self.pairs])
-        self.z = np.stack([self.features(own[:, d]) for d in range(days)], axis=1)
+        self.z = np.stack([self.features(own[:, d], self.rise[:, d]) for d in range(days)], axis=1)
         self.x = self.z[:, -1]
         self.ridge = np.ones(self.x.shape[1])
         self.ridge[0] = 1e-3
@@ -158,14 +158,15 @@ class Log:
         """Sums of values of pairs."""
         return np.bincount(self.owner, values, len(self.contexts)).astype(np.float64)
 
-    def features(self, own: Floats) -> Floats:
-        """1, s, u and s² of production; s', u', s' s and u' u of all candidates."""
-        return np.array([self.features_of(i, each) for i, each in enumerate(own)])
+    def features(self, own: Floats, rise: Floats) -> Floats:
+        """1, s, u, s² and the rise of production; s', u', s' s and u' u of all candidates."""
+        each = zip(own, rise, strict=True)
+        return np.array([self.features_of(i, *both) for i, both in enumerate(each)])
 
-    def features_of(self, pair: int, own: Floats) -> Floats:
+    def features_of(self, pair: int, own: Floats, rise: Floats) -> Floats:
         """The same of one pair."""
         s, u = own
-        columns = [1.0, s, u, s * s]
+        columns = [1.0, s, u, s * s, *rise]
         if self.others.shape[1]:
             v, w = self.others[pair].T
             columns += [*v, *w, *(v * s), *(w * u)]
@@ -183,28 +184,6 @@ class Log:
                 at, slot = (self.number[r.context, item], self.day(r), k), (r.context, r.items, k)
                 self.n[at] += read(slot) * passed(slot)
                 self.c[at] += r.earned[k] / self.unit * passed(slot)
-        return self
-
-    def day_level(self, found: Found) -> Floats:
-        """M, the level of each day."""
-        expected = (self.n @ found.p) * found.alpha[:, None]
-        return np.asarray((1 + self.c.sum(axis=(0, 2))) / (1 + expected.sum(axis=0)))
-
-    def mirror(self, share: float, found: Found, level: Floats) -> Log:
-        """With a mirrored score, whose weights are by what was found."""
-        m = np.exp(np.clip(self.x[:, : len(found.beta)] @ found.beta, -12, 2))
-        m = m * found.level[self.owner]
-        z = np.zeros((*self.n.shape[:2], self.x.shape[1]))
-        for i in range(len(self.pairs)):
-            last, sofar = np.zeros(self.x.shape[1]), 0.0
-            for d in range(self.days):
-                e = float(self.n[i, d] @ found.p) * level[d]
-                if e > 0:
-                    x = self.features_of(i, self.until[i, d])
-                    y = x * found.a / (found.a + (sofar + e) * m[i])
-                    z[i, d] = y + (y - last) * sofar / e
-                    last, sofar = y, sofar + e
-        self.share, self.mirrored, self.level = share, z, level
         return self
 
     # --- the equations --------------------------------------------------------------------------
@@ -235,18 +214,21 @@ class Log:
     def score(self, unknown: Floats, a: float) -> Floats:
         """The estimating equations of β and log p."""
         beta, p, _ = self.split(unknown)
-        alpha, mean, exposure = self.rates(unknown, a)
+        alpha, _, _ = self.rates(unknown, a)
         residual = self.c - self.n * p * alpha[:, None, None]
-        by_feature = (1 - self.share) * np.einsum("idf,idk->f", self.z, residual)
-        if self.share:
-            m = (mean / exposure)[:, None, None]
-            beyond = self.c - self.level[:, None] * self.n * p * m
-            by_feature += self.share * np.einsum("idf,idk->f", self.mirrored, beyond)
-        by_feature -= self.ridge * beta
+        by_feature = np.einsum("idf,idk->f", self.z, residual) - self.ridge * beta
         by_position = residual.sum(axis=(0, 1))[1:] - self.sharp * (np.log(p[1:]) - self.usual)
         if self.given is not None:
             by_position = unknown[len(beta) :][: self.depth - 1]  # nothing to learn
         return np.append(by_feature, by_position)
+
+    def scores(self, unknown: Floats, a: float) -> Floats:
+        """Shape (X, N): what each context has of the equations, without priors."""
+        _, p, _ = self.split(unknown)
+        residual = self.c - self.n * p * self.rates(unknown, a)[0][:, None, None]
+        by_feature = np.einsum("idf,idk->if", self.z, residual)
+        each = np.hstack([by_feature, residual.sum(axis=1)[:, 1:]])
+        return np.stack([self.by_context(column) for column in each.T], axis=1)
 
     def level_score(self, unknown: Floats, a: float, t: float, clicks: Floats) -> Floats:
         """The score of log L, of clicks as they are or as they are expected."""
@@ -255,11 +237,9 @@ class Log:
         own = (clicks - mean) / (1 + mean / a)
         return self.by_context(own) + t * (1 - level)
 
-    def root(self, a: float, t: float, near: Found | None = None) -> Found:
-        """What solves all equations, given the strengths; it may be near what was found."""
+    def root(self, a: float, t: float) -> Found:
+        """What solves all equations, given the strengths."""
         clicks, start = self.c.sum(axis=(1, 2)), self.start()
-        if near is not None:
-            start = np.concatenate([near.beta, np.log(near.p[1:]), np.log(near.level)])
         unknown = root(
             lambda v: np.append(self.score(v, a), self.level_score(v, a, t, clicks)), start
         )

@@ -18,9 +18,11 @@ from foreclick.batches import batches_of
 from foreclick.estimation.columns import View
 from foreclick.ladder.behaviour import Reading, first_clicks_of
 from foreclick.ladder.candidates import candidate_features
+from foreclick.ladder.coefficients import column_z
+from foreclick.ladder.features import WITH_RISE
 from foreclick.ladder.fit import STEP, fit_candidates, known_part, production_fit
 from foreclick.ladder.fitted import CandidateFit, LadderFit
-from foreclick.ladder.log_chain import fitted_pairs
+from foreclick.ladder.log_chain import fitted_pairs, pairs_of
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.sample import known_contexts, sampled
 from tests.drawn import Draw, drawn, half_new, lists_table
@@ -161,8 +163,9 @@ class Case:
         """What production alone says."""
         return production_fit(batches_of(self.heard), self.kind.ladder, self.reward)
 
-    def log(self, *, candidates: bool) -> oracle.Log:
+    def log(self, *, candidates: bool, rise: bool | None = None) -> oracle.Log:
         """As the oracle sees it; with candidates, the contexts that they know."""
+        counts = len(self.production.parameters.beta) == WITH_RISE if rise is None else rise
         known = candidates or self.kind.drop
         days, depth = self.kind.draw.periods, max(len(row["items"]) for row in self.rows)
         records = [
@@ -181,6 +184,7 @@ class Case:
             self.production.spec.unit,
             candidates=words,
             given=given,
+            rise=counts,
         )
 
 
@@ -274,27 +278,47 @@ def test_what_candidates_say_solves_the_equations(name: str, seed: int):
     assert not fit.solution.inverse[free:].any()
 
 
+DATED = ["days", "users", "revenue", "given p", "dropped", "stops"]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", ["days", "users", "revenue", "given p", "dropped"])
-def test_the_mirrored_score_is_solved(name: str, seed: int, monkeypatch: pytest.MonkeyPatch):
-    """Where any reaction to clicks counts."""
-    monkeypatch.setattr("foreclick.ladder.reaction.CHANCE", 0.0)
+@pytest.mark.parametrize("name", DATED)
+def test_a_rise_that_counts_is_one_more_feature(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("foreclick.ladder.fit.RISES", -math.inf)
     asked = replace(Case.of(name, seed))
-    mirror, fit, log = asked.fit.log.mirror, asked.fit, asked.log(candidates=True)
-    assert mirror is not None
-    at, every = mirror.at, asked.log(candidates=False)
-    level = every.day_level(every.at(at.beta, at.p, at.a, at.t))
-    near(mirror.level, level, SOLVED)
-    a, t = fit.parameters.a, fit.parameters.t
-    without = log.root(a, t)
-    log.mirror(mirror.share, rates_by(log, fit.log.reading, at), level)
-    found = log.root(a, t, near=without)
+    fit, (base, log) = asked.fit, base_of(asked)
+    assert len(base.parameters.beta) == WITH_RISE
+    found = log.root(fit.parameters.a, fit.parameters.t)
     near(fit.parameters.beta, found.beta, SOLVED)
     near(np.log(fit.parameters.p), np.log(found.p), SOLVED)
     free = len(found.beta) if asked.kind.ladder.examination else len(fit.solution.inverse)
     right = np.linalg.inv(log.slope(found)[:free, :free])
     size = np.abs(right).max()
     near(fit.solution.inverse[:free, :free] / size, right / size, QUOTIENT)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["days", "users", "given p"])
+def test_whether_the_rise_counts_is_a_step_over_its_standard_error(name: str, seed: int):
+    asked = Case.of(name, seed)
+    at = asked.production.parameters
+    at = replace(at, beta=np.append(at.beta[:4], 0.0))
+    (batch,) = batches_of(asked.heard)
+    none = np.zeros((0, batch.pair_count, 2))
+    part = pairs_of(batch, replace(asked.production, parameters=at), at.p).with_candidates(none)
+    given = bool(asked.kind.ladder.examination)
+    z = column_z([part], at, WITH_RISE - 1, given=given)
+
+    log = asked.log(candidates=False, rise=True)
+    found = log.at(at.beta, at.p, at.a, at.t)
+    unknown = np.concatenate([at.beta, np.log(at.p[1:]), np.log(found.level)])
+    free = len(at.beta) if given else len(at.beta) + len(at.p) - 1
+    row = np.linalg.inv(log.slope(found)[:free, :free])[WITH_RISE - 1]
+    moved = row @ log.score(unknown, at.a)[:free]
+    each = log.scores(unknown, at.a)[:, :free] @ row
+    near(z, moved / math.sqrt(each @ each), QUOTIENT)
 
 
 def base_of(asked: Case) -> tuple[LadderFit, oracle.Log]:

@@ -32,7 +32,7 @@ DEPTH = "their depth"
 UNREACHABLE = "other retrieval"
 SHRINKAGE = "shrinkage"
 STOPPING = "stopping"
-REACTION = "lists that react"
+RISE = "rankers that get better"
 VALUE_SHRINKAGE = "shrinkage of click values"
 VALUE_SLOPE = "click values by position"
 SEGMENT = "segment's own clicks"
@@ -45,7 +45,7 @@ KINDS: Mapping[str, str] = {
         (SMALL_CELLS, ITEM_EFFECTS, COEFFICIENTS, EXAMINATION, SAMPLE, DRAWING), SAMPLING
     ),
     **dict.fromkeys((FORM, NEVER_SHOWN, DEPTH, UNREACHABLE, SHRINKAGE, STOPPING), MODEL),
-    **dict.fromkeys((REACTION, VALUE_SHRINKAGE, VALUE_SLOPE, SEGMENT), MODEL),
+    **dict.fromkeys((RISE, VALUE_SHRINKAGE, VALUE_SLOPE, SEGMENT), MODEL),
     MARGIN: UNSEEN,
 }
 """The kind of each source, in the order in which they are shown."""

@@ -240,8 +240,9 @@ def _with_coefficients(
     Here luck in features does no harm: what is asked is how lists are read.
     """
     at, context = classes.parameters, data.pair_context
-    base, x = data.expected(at.beta), data.features.T
-    mean, score, slope = np.zeros(len(base)), np.zeros(4), np.diag([1e-3, 1.0, 1.0, 1.0])
+    base, x = data.expected(at.beta), data.features[:, : len(at.beta)].T
+    mean, score = np.zeros(len(base)), np.zeros(len(x))
+    slope = np.diag([1e-3, *np.ones(len(x) - 1)])
     score -= np.diag(slope) * at.beta
     of_contexts = np.zeros((2, data.contexts))
     for j, own in enumerate(found):

@@ -165,6 +165,23 @@ def solve(
     return Solution(at, slope, np.where(free, equations.precision, 0.0), report)
 
 
+def column_z(parts: Sequence[Pairs], at: RateParameters, column: int, *, given: bool) -> float:
+    """The z of a coefficient of 0: Newton's step from there, over its standard error by contexts.
+
+    Args:
+        parts: the pairs of each batch.
+        at: β and p that solve the score without the column.
+        column: its number.
+        given: whether p is given.
+    """
+    equations = _Equations.of(parts, at, None, given=given)
+    free = equations.free
+    unit = (np.arange(len(free)) == column)[free].astype(np.float64)
+    row = np.linalg.solve(equations.slope(at)[np.ix_(free, free)].T, unit)
+    spread = np.asarray(sum(part.score_covariance(at) for part in parts))[np.ix_(free, free)]
+    return float(row @ equations.score(at)[free]) / float(np.sqrt(row @ spread @ row + 1e-300))
+
+
 class CandidateOnly(NamedTuple):
     """Clicks regressed on the rank features of one candidate alone.
 

@@ -2,7 +2,8 @@
 
 A ranker's features of a pair are its *share*, the share s of the ranker's lists that have the item,
 and its *height* u, the mean normal score of its rank above that of the last position (0 where it is
-not listed).
+not listed). Production's *rise* r is how much higher it places a pair of late than in the mean of
+all days: rankers get better, so what they have come to prefer is better than what they gave up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from foreclick.kept import kept
 
 LOG_RATE_BOUNDS = -12.0, 2.0
 """Bounds of the logarithm of a rate."""
+
+WITH_RISE = 5
+"""Columns of production's features with its rise."""
+
+HALF_LIVES = 2.0
+"""How often the weight of a day halves from the end of the log to its beginning, in recent heights.
+
+Chosen among 1, 2 and 4, on eight logs of the exam (`experiments/notes/reading.md`)."""
 
 
 def rank_scores(depth: int) -> Floats:
@@ -78,7 +87,6 @@ class PairDays:
         pair, day: Shape (R,); `n`: records; `height`: the sum of their normal scores.
         features: Shape (4, R): powers of production's features up to and with the day.
         whole_log: Shape (4, P): powers of its features of all days.
-        whole_log_until: Shape (4, R): the same counted up to and with the day, over all records.
     """
 
     def __init__(self, batch: Batch, *, dated: bool) -> None:
@@ -99,15 +107,8 @@ class PairDays:
         self.cell_n = cell_n = sums(number, own.n[one], len(cells))
         self.n = sums(self.pair_day, cell_n, len(pair_days))
         self.height = sums(self.pair_day, cell_n * rank_scores(k)[self.position], len(pair_days))
-        # Records of the context up to and with the day.
-        context = batch.list_context[own.list]
-        here, of_list = numbered(context * np.int64(days) + own.day, batch.context_count * days)
-        n = sums(of_list, own.n, len(here))
-        until = sums_before(here // days, n) + n
-        asked = batch.pair_context[self.pair] * np.int64(days) + pair_days % days
-        self.records = until[np.searchsorted(here, asked)]
-        both = [self.before(one) + one for one in (self.n, self.height)]
-        self.features = powers(np.stack(both) / self.records)
+        both = [self._until(one) for one in (self.n, self.height)]
+        self.features = powers(np.stack(both) / self._records_until(own.n))
         self.whole_log = powers(production_features(batch))
 
     @cached_property
@@ -116,11 +117,27 @@ class PairDays:
         return np.flatnonzero(np.diff(self.pair_day, prepend=-1))
 
     @cached_property
-    def whole_log_until(self) -> Floats:
-        """Shape (4, R): powers of counts up to and with the day, over a context's records."""
-        both = np.stack([self.before(one) + one for one in (self.n, self.height)])
-        records = np.maximum(self.batch.context_n, 1e-300)[self.batch.pair_context]
-        return powers(both / records[self.pair])
+    def rise(self) -> Floats:
+        """Shape (R,): r, of the days up to and with each."""
+        weight, lists = recency(self.days), self.lists
+        height = self._until(self.height * weight[self.day])
+        return np.asarray(
+            height / self._records_until(lists.n * weight[lists.day]) - self.features[2]
+        )
+
+    def _until(self, values: Floats) -> Floats:
+        """Shape (R,): sums over a pair's days up to and with each."""
+        return self.before(values) + values
+
+    def _records_until(self, n: Floats) -> Floats:
+        """Shape (R,): sums over a context's days up to and with each, of values of lists, (Z,)."""
+        days, batch, own = self.days, self.batch, self.lists
+        context = batch.list_context[own.list]
+        here, of_list = numbered(context * np.int64(days) + own.day, batch.context_count * days)
+        n = sums(of_list, n, len(here))
+        until = sums_before(here // days, n) + n
+        asked = batch.pair_context[self.pair] * np.int64(days) + self.day
+        return np.asarray(until[np.searchsorted(here, asked)])
 
     @cached_property
     def slots(self) -> tuple[Ints, Ints]:
@@ -131,12 +148,6 @@ class PairDays:
     def before(self, values: Floats) -> Floats:
         """Shape (R,): sums over a pair's days before each; exactly 0 before the first."""
         return sums_before(self.pair, values)
-
-    def change(self, values: Floats) -> Floats:
-        """Shape (…, R): values of pair-days less those of the day before; 0 before the first."""
-        changes = np.diff(values, axis=-1, prepend=0.0)
-        changes[..., self.starts] = values[..., self.starts]
-        return np.asarray(changes)
 
     def by_pair(self, values: Floats) -> Floats:
         """Shape (…, P): sums over the days of each pair."""
@@ -176,34 +187,42 @@ def powers(own: Floats) -> Floats:
 class CandidateFeatures(NamedTuple):
     """The features of V candidates, and the columns that the regression has with them.
 
-    F = 4 + 4 V columns, powers of production's features alone or times those of candidates:
-    1, s, u, s²; then s_c, u_c, s_c s and u_c u of all candidates.
+    F = B + 4 V columns, powers of production's features alone or times those of candidates:
+    1, s, u, s², and r where it counts; then s_c, u_c, s_c s and u_c u of all candidates.
 
     Attributes:
         share, height: Shape (N, V): s_c and u_c.
+        alone: B, the columns of production's features alone.
     """
 
     share: Floats
     height: Floats
+    alone: int
 
     @classmethod
-    def of(cls, features: Floats) -> CandidateFeatures:
-        """Of candidates whose features are of shape (V, N, 2)."""
-        return cls(*np.ascontiguousarray(features.transpose(2, 1, 0)))
+    def of(cls, features: Floats, alone: int) -> CandidateFeatures:
+        """Of candidates whose features are of shape (V, N, 2), beside B of production's alone."""
+        share, height = np.ascontiguousarray(features.transpose(2, 1, 0))
+        return cls(share, height, alone)
+
+    def taken(self, at: Ints) -> CandidateFeatures:
+        """Those of some pairs."""
+        return self._replace(share=self.share[at], height=self.height[at])
 
     def factors(self) -> Iterator[tuple[int, slice, Floats]]:
         """Some columns: which power of production's features they are times which values (N, …)."""
         size, count = self.share.shape
-        for power in range(4):
+        for power in range(self.alone):
             yield power, slice(power, power + 1), np.broadcast_to(np.ones(1), (size, 1))
         if count:
             both = self.share, self.height
             for number, (power, own) in enumerate(zip((0, 0, 1, 2), both * 2, strict=True)):
-                yield power, slice(4 + number * count, 4 + (number + 1) * count), own
+                first = self.alone + number * count
+                yield power, slice(first, first + count), own
 
     def columns(self, powers: Floats) -> Floats:
-        """Shape (N, F): the columns, of powers (4, N) or whatever stands for them."""
-        table = np.empty((powers.shape[1], 4 + 4 * self.share.shape[1]))
+        """Shape (N, F): the columns, of powers (B, N) or whatever stands for them."""
+        table = np.empty((powers.shape[1], self.alone + 4 * self.share.shape[1]))
         for power, columns, own in self.factors():
             np.multiply(own, powers[power, :, None], out=table[:, columns])
         return table
@@ -213,10 +232,10 @@ class CandidateFeatures(NamedTuple):
         return np.concatenate([powers[power] @ own for power, _, own in self.factors()])
 
     def expected(self, powers: Floats, beta: Floats, at: Ints | None = None) -> Floats:
-        """Shape (Z,): exp(β x) by powers (4, Z), of the pairs `at`; None: of all."""
-        found = beta[:4] @ powers
+        """Shape (Z,): exp(β x) by powers (B, Z), of the pairs `at`; None: of all."""
+        found = beta[: self.alone] @ powers
         if self.share.shape[1]:
-            share, height, by_share, by_height = beta[4:].reshape(4, -1)
+            share, height, by_share, by_height = beta[self.alone :].reshape(4, -1)
             each = (
                 self.share @ share + self.height @ height,
                 self.share @ by_share,
@@ -233,6 +252,34 @@ def production_features(batch: Batch) -> Floats:
     return np.asarray(counts / np.maximum(batch.context_n, 1e-300)[batch.pair_context])
 
 
+def recency(days: int) -> Floats:
+    """Shape (D,): the weight of each day in recent heights; they are ratios, so its scale is free.
+
+    Weights do not depend on the day from which one looks back.
+    """
+    return np.asarray(2.0 ** (HALF_LIVES * np.arange(days) / days))
+
+
+@kept
+def production_rise(batch: Batch) -> Floats:
+    """Shape (P,): r, production's rise of each pair, of the whole log."""
+    weight = recency(batch.cluster_count["period"])[batch.clusters["period"]] * batch.n
+    of_list = sums(batch.row_list, weight, len(batch.lists))
+    one, at = np.nonzero(batch.lists != EMPTY)
+    height = sums(
+        batch.lists[one, at], of_list[one] * rank_scores(batch.depth)[at], batch.pair_count
+    )
+    records = sums(batch.list_context, of_list, batch.context_count)
+    recent = height / np.maximum(records, 1e-300)[batch.pair_context]
+    return np.asarray(recent - production_features(batch)[1])
+
+
+def production_powers(batch: Batch, count: int) -> Floats:
+    """Shape (B, P): powers of production's features of the whole log, and its rise if B is 5."""
+    found = powers(production_features(batch))
+    return found if count == len(found) else np.vstack([found, production_rise(batch)])
+
+
 def bounded_rates(log_rates: Floats) -> Floats:
     """Rates by their logarithms, within bounds."""
     return np.asarray(np.exp(np.clip(log_rates, *LOG_RATE_BOUNDS)))
@@ -245,7 +292,7 @@ def expected_rates(x: Floats, beta: Floats) -> Floats:
 
 def expected_by_production(batch: Batch, beta: Floats) -> Floats:
     """Shape (P,): exp(β x) of the pairs of a batch by production's features alone."""
-    return bounded_rates(beta @ powers(production_features(batch)))
+    return bounded_rates(beta @ production_powers(batch, len(beta)))
 
 
 def by_row(values: Floats, at: Ints, rates: Floats) -> Floats:

@@ -12,7 +12,6 @@ from foreclick.estimators import Ladder
 from foreclick.ladder.behaviour import Reading, Stopping
 from foreclick.ladder.click_value import ClickValue
 from foreclick.ladder.coefficients import CandidateOnly, Earlier, Solution
-from foreclick.ladder.mirror import Mirror
 from foreclick.ladder.overlap import Overlap
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.sample import EVERYTHING, Sample
@@ -28,6 +27,7 @@ class LadderSpec:
         unit: what of the reward counts as one click.
         dated: whether the log has enough periods for clicks to be predicted from those before.
         sample: the contexts that all of it is learnt from.
+        rise: whether production's rise may be a feature.
     """
 
     ladder: Ladder
@@ -35,6 +35,7 @@ class LadderSpec:
     unit: float
     dated: bool = True
     sample: Sample = EVERYTHING
+    rise: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +44,11 @@ class LadderFit:
 
     Attributes:
         spec: what was fitted.
-        parameters: β, examination, and the strengths of items and contexts.
+        parameters: β of production's features, with their rise if that counts; examination, and
+            the strengths of items and contexts.
         strengths: those of the finer rungs: list, prefix and position; position alone if only that
             has rates of its own.
         reading: how far readers of the log's lists get.
-        mirror: the mirrored score, where it has a share in that of β.
         feedback_z: z of the test that production's ranks follow clicks.
         drift: how click rates change from period to period.
         reports: how its parts ended.
@@ -57,7 +58,6 @@ class LadderFit:
     parameters: RateParameters
     strengths: tuple[float, ...]
     reading: Reading
-    mirror: Mirror | None = None
     feedback_z: float = 0.0
     drift: Drift = Drift()  # noqa: RUF009 - a value
     reports: tuple[FitReport, ...] = ()
@@ -86,7 +86,6 @@ class CandidateFit:
         log: the fit to the log alone.
         solution: β and examination by the features of all, and how the score moves them.
         by_stopping: Shape (N,): the derivative of β and log p by log κ.
-        by_mirror: Shape (N,): the same by the share of the mirrored score.
         distinct: the candidates whose features count: those that are not the same as another's.
         earlier: estimates from records before the log, if there are some.
         overlaps: of each candidate with production.
@@ -98,7 +97,6 @@ class CandidateFit:
     log: LadderFit
     solution: Solution
     by_stopping: Floats
-    by_mirror: Floats
     distinct: tuple[int, ...]
     earlier: Earlier | None
     overlaps: tuple[Overlap, ...]

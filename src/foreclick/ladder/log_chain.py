@@ -11,7 +11,6 @@ from foreclick.kept import kept
 from foreclick.ladder.behaviour import Reading
 from foreclick.ladder.features import pair_days
 from foreclick.ladder.fitted import LadderFit, LadderSpec
-from foreclick.ladder.mirror import Mirror
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters, Rates, rates
 from foreclick.ladder.rungs import LogCells, Rung, RungChain, log_cells
@@ -107,7 +106,7 @@ def pairs_of(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0)
         if by_day is not None:
             exposed = by_day if passed is None else by_day * passed[days.lists.list]
         pairs = Pairs(days, spec.reward, spec.unit, exposed, passed)
-    return pairs if log.mirror is None else pairs.with_mirror(log.mirror)
+    return pairs.with_production(len(log.parameters.beta))
 
 
 @kept
@@ -118,8 +117,7 @@ def plain_pairs(batch: Batch, reward: str, unit: float, *, dated: bool) -> Pairs
 
 def fitted_pairs(batch: Batch, log: LadderFit) -> Pairs:
     """Those that candidates are fitted to, by the log's examination; kept with the batch."""
-    parts = log.spec, log.parameters, log.strengths, log.reading, log.mirror
-    return _fitted_pairs(batch, *parts)
+    return _fitted_pairs(batch, log.spec, log.parameters, log.strengths, log.reading)
 
 
 @kept
@@ -129,7 +127,6 @@ def _fitted_pairs(
     parameters: RateParameters,
     strengths: tuple[float, ...],
     reading: Reading,
-    mirror: Mirror | None,
 ) -> Pairs:
-    fit = LadderFit(spec, parameters, strengths, reading, mirror)
+    fit = LadderFit(spec, parameters, strengths, reading)
     return pairs_of(batch, fit, parameters.p)

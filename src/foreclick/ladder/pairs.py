@@ -4,8 +4,7 @@
 biased. But whatever z was known before the clicks of a day, Σ z (c − e α̂) = 0 on average, with α̂
 the pair's rate by the whole log: z is an instrument. So β and the examination p of positions solve
 it with z the features as they stood on each day, and the position. Without days, z are the features
-of the whole log: the plain score. Where lists react, a share of the score is the mirrored one
-(`mirror`).
+of the whole log: the plain score.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import numpy as np
 
 from foreclick.batches import Batch, Floats, Ints, sums
 from foreclick.batches.arrays import taken
-from foreclick.ladder.features import CandidateFeatures, PairDays, by_row
-from foreclick.ladder.mirror import Mirror, instruments
+from foreclick.ladder.features import CandidateFeatures, PairDays, by_row, production_powers
 from foreclick.ladder.rates import (
     RateParameters,
     Rates,
@@ -31,36 +29,18 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-class MirroredScore(NamedTuple):
-    """Sums of the mirrored score over the days of pairs.
-
-    Attributes:
-        share: w, its share in the score.
-        z: Shape (4, R): the instruments, by powers of production's features.
-        clicks: Shape (4, P): Σ z c.
-        exposed: sparse, shape (P, K), by power: Σ z d, with the levels of days.
-    """
-
-    share: float
-    z: Floats
-    clicks: Floats
-    exposed: list[csr_array[np.float64]]
-
-
 class _Evaluated(NamedTuple):
     """What β and p say of pairs.
 
     Attributes:
         at: β, p and strengths.
         rates: of the pairs.
-        exposures: Shape (4, P): Σ e, times the powers of production's features.
-        mirrored: Shape (4, P): Σ z e of the mirrored score, if it has a share.
+        exposures: Shape (B, P): Σ e, times the powers of production's features.
     """
 
     at: RateParameters
     rates: Rates
     exposures: Floats
-    mirrored: Floats | None
 
 
 class Pairs:
@@ -76,20 +56,19 @@ class Pairs:
 
     Attributes:
         c, d: Shape (U,): clicks of each cell, and its records as far as they count.
-        clicks: Shape (P,): C; `weighted_clicks`: Shape (4, P): Σ c times powers of production's
-            features on the day.
+        z: Shape (B, R): powers of production's features up to and with each day, the instruments;
+            `whole_log`: Shape (B, P): of all days.
+        clicks: Shape (P,): C; `weighted_clicks`: Shape (B, P): Σ c z.
         day_clicks: Shape (R,): clicks of each pair-day.
         position_clicks: Shape (K,): clicks at each position.
-        exposed: sparse, shape (P, K), by power: Σ d times that power; `by_position`: the first of
+        exposed: sparse, shape (P, K), by power: Σ d z; `by_position`: the first of
             them in full.
         candidates: the features of candidates.
-        mirrored: the mirrored score, if it has a share.
         weight: Shape (P,) or 1: for how many of the log's records one of each pair's stands, if
             contexts were drawn. Scores have it; counts, by which rates shrink, do not.
     """
 
     candidates: CandidateFeatures
-    mirrored: MirroredScore | None = None
     _last: _Evaluated | None
 
     def __init__(
@@ -114,33 +93,33 @@ class Pairs:
             by_day = exposed if len(exposed) == lists.size else exposed[lists.list]
             self.d = self._by_cell(lists.n[:, None] * by_day)
         self.day_clicks = days.by_pair_day(self.c)
-        self.weighted_clicks = days.by_pair(self.day_clicks * days.features)
+        self.z, self.whole_log = days.features, days.whole_log
+        self.weighted_clicks = days.by_pair(self.day_clicks * self.z)
         self.clicks = self.weighted_clicks[0]
         weighted = self.c if weights is None else self.c * self.weight[days.pair[days.pair_day]]
         self.position_clicks = sums(days.position, weighted, batch.depth)
-        self.exposed = self._exposed(days.features, self.d)
+        self.exposed = self._exposed(self.z)
         self.by_position = np.asarray(self.exposed[0].toarray())
 
     def with_candidates(self, features: Floats) -> Pairs:
         """The same pairs with the features of candidates, shape (V, P, 2), beside production's."""
         pairs = copy(self)
-        pairs.candidates = CandidateFeatures.of(features)
+        pairs.candidates = CandidateFeatures.of(features, len(self.z))
         pairs._last = None  # noqa: SLF001 - of the same class
         return pairs
 
-    def with_mirror(self, mirror: Mirror) -> Pairs:
-        """The same pairs with the mirrored score."""
-        alone, days = self.with_candidates(np.zeros((0, self.batch.pair_count, 2))), self.days
-        level, strength = mirror.level[days.day], mirror.at.a / alone.rates(mirror.at).m
-        z = instruments(days, alone.day_exposure(mirror.at) * level, strength)
-        exposed = self._exposed(z, self.d * level[days.pair_day])
-        alone.mirrored = MirroredScore(mirror.share, z, days.by_pair(self.day_clicks * z), exposed)
-        return alone
-
-    def with_share(self, share: float) -> Pairs:
-        """The same pairs with this share of the mirrored score."""
-        pairs = self.with_candidates(np.zeros((0, self.batch.pair_count, 2)))
-        pairs.mirrored = None if self.mirrored is None else self.mirrored._replace(share=share)
+    def with_production(self, count: int) -> Pairs:
+        """The same pairs with so many columns of production's features: 4, or 5 with its rise."""
+        if count == len(self.z):
+            return self
+        pairs, rise = copy(self), self.days.rise[None]
+        pairs.z = np.vstack([self.z, rise])
+        pairs.whole_log = production_powers(self.batch, count)
+        pairs.weighted_clicks = np.vstack(
+            [self.weighted_clicks, self.days.by_pair(self.day_clicks * rise)]
+        )
+        pairs.exposed = [*self.exposed, *self._exposed(rise)]
+        pairs._last = None  # noqa: SLF001 - of the same class
         return pairs
 
     @property
@@ -153,8 +132,8 @@ class Pairs:
         days, count = self.days, len(self.days.pair_day)
         return sums(days.cell.ravel(), values.ravel(), count + 1)[:count]
 
-    def _exposed(self, z: Floats, d: Floats) -> list[csr_array[np.float64]]:
-        """Σ d z of pairs by position, shape (P, K), for each z of pair-days, shape (4, R)."""
+    def _exposed(self, z: Floats) -> list[csr_array[np.float64]]:
+        """Σ d z of pairs by position, shape (P, K), for each z of pair-days, shape (B, R)."""
         from scipy import sparse  # noqa: PLC0415 - slow to import
 
         days, (k, count) = self.days, (self.batch.depth, self.batch.pair_count)
@@ -162,7 +141,7 @@ class Pairs:
         first, position = np.searchsorted(slots, np.arange(count + 1) * np.int64(k)), slots % k
         return [
             sparse.csr_array(
-                (sums(number, d * power[days.pair_day], len(slots)), position, first),
+                (sums(number, self.d * power[days.pair_day], len(slots)), position, first),
                 shape=(count, k),
             )
             for power in z
@@ -175,21 +154,17 @@ class Pairs:
         return self._at(parameters).rates
 
     def exposures(self, parameters: RateParameters) -> Floats:
-        """Shape (4, P): Σ e of each pair, times the powers of production's features."""
+        """Shape (B, P): Σ e of each pair, times the powers of production's features."""
         return self._at(parameters).exposures
 
     def _at(self, parameters: RateParameters) -> _Evaluated:
         if self._last is None or self._last.at is not parameters:
             exposures = np.stack([np.asarray(each @ parameters.p) for each in self.exposed])
-            expected = self.candidates.expected(self.days.whole_log, parameters.beta)
+            expected = self.candidates.expected(self.whole_log, parameters.beta)
             where = self.batch.pair_context, self.batch.context_count
             start = None if self._last is None else self._last.rates.level
             found = rates(*where, self.clicks, exposures[0], expected, parameters, start)
-            mirrored = None
-            if self.mirrored is not None:
-                own = [np.asarray(each @ parameters.p) for each in self.mirrored.exposed]
-                mirrored = np.stack(own)
-            self._last = _Evaluated(parameters, found, exposures, mirrored)
+            self._last = _Evaluated(parameters, found, exposures)
         return self._last
 
     def day_exposure(self, parameters: RateParameters) -> Floats:
@@ -198,30 +173,14 @@ class Pairs:
 
     def day_expected(self, parameters: RateParameters) -> Floats:
         """Shape (R,): exp(β x) of each pair-day, by production's features up to the day."""
-        return self.candidates.expected(self.days.features, parameters.beta, self.days.pair)
+        return self.candidates.expected(self.z, parameters.beta, self.days.pair)
 
     # --- the score --------------------------------------------------------------------------------
 
-    @property
-    def _plain_share(self) -> float:
-        """1 − w, the share of the score with z as they stood on the day."""
-        return 1.0 if self.mirrored is None else 1 - self.mirrored.share
-
-    @property
-    def instruments(self) -> Floats:
-        """Shape (4, R): z of pair-days, by powers of production's features."""
-        if self.mirrored is None:
-            return self.days.features
-        return self._plain_share * self.days.features + self.mirrored.share * self.mirrored.z
-
     def _residual(self, parameters: RateParameters) -> Floats:
-        """Shape (4, P): what each pair has of the score, by power of production's features."""
-        _, r, exposures, mirrored = self._at(parameters)
-        residual = self.weighted_clicks - exposures * r.alpha
-        if self.mirrored is not None and mirrored is not None:
-            residual *= self._plain_share
-            residual += self.mirrored.share * (self.mirrored.clicks - mirrored * r.m)
-        return residual * self.weight
+        """Shape (B, P): what each pair has of the score, by power of production's features."""
+        _, r, exposures = self._at(parameters)
+        return np.asarray((self.weighted_clicks - exposures * r.alpha) * self.weight)
 
     def score(self, parameters: RateParameters) -> Floats:
         """Shape (F + K − 1,): Σ z (c − e α̂), of features and of positions below the first."""
@@ -230,22 +189,12 @@ class Pairs:
         of_features = self.candidates.sums(self._residual(parameters))
         return np.append(of_features, (self.position_clicks - expected)[1:])
 
-    def score_by_share(self, parameters: RateParameters) -> Floats:
-        """Shape (F + K − 1,): the derivative of the score by the share of the mirrored one."""
-        change = np.zeros(len(parameters.beta) + self.batch.depth - 1)
-        _, r, exposures, mirrored = self._at(parameters)
-        if self.mirrored is not None and mirrored is not None:
-            more = self.mirrored.clicks - mirrored * r.m
-            more -= self.weighted_clicks - exposures * r.alpha
-            change[: len(parameters.beta)] = self.candidates.sums(more * self.weight)
-        return change
-
     def list_scores(self, values: Floats) -> Floats:
         """Shape (F + K − 1, Z): Σ z values of lists by day, of values of their slots, (Z, K)."""
         days = self.days
         pair_day = np.append(days.pair_day, len(days.pair))[days.cell]
         pair, blocks = np.append(days.pair, self.batch.pair_count)[pair_day], []
-        each = [values * np.append(power, 0.0)[pair_day] for power in self.instruments]
+        each = [values * np.append(power, 0.0)[pair_day] for power in self.z]
         for power, _, own in self.candidates.factors():
             blocks.append(by_row(each[power], pair, own))
         return np.concatenate([*blocks, values.T[1:]])
@@ -254,30 +203,19 @@ class Pairs:
         """Shape (F + K − 1, Z): z of some slots, by their cells and positions, shape (Z,)."""
         days, depth = self.days, self.batch.depth
         pair_day = days.pair_day[cell]
-        own = CandidateFeatures(*(each[days.pair[pair_day]] for each in self.candidates))
-        of_features = own.columns(taken(self.instruments, pair_day))
+        own = self.candidates.taken(days.pair[pair_day])
+        of_features = own.columns(taken(self.z, pair_day))
         return np.concatenate([of_features.T, position == np.arange(1, depth)[:, None]])
 
     def score_jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (P, F + K − 1): Σ z e, by how much the score falls with the rate of each pair."""
-        by_feature = self.candidates.columns(self._plain_share * self.exposures(parameters))
+        by_feature = self.candidates.columns(self.exposures(parameters))
         return np.hstack([by_feature, self.by_position[:, 1:] * parameters.p[1:]])
-
-    def mean_score_jacobian(self, parameters: RateParameters) -> Floats | None:
-        """Shape (P, F + K − 1): by how much the score falls with m of each pair; None: it does not.
-
-        The mirrored score compares clicks with what features expect.
-        """
-        mirrored = self._at(parameters).mirrored
-        if self.mirrored is None or mirrored is None:
-            return None
-        by_feature = self.candidates.columns(self.mirrored.share * mirrored)
-        return np.hstack([by_feature, np.zeros((len(by_feature), self.batch.depth - 1))])
 
     def mean_jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (P, F + K − 1): the derivative of log m of each pair by β and log p."""
         where = self.batch.pair_context, self.batch.context_count
-        x = self.candidates.columns(self.days.whole_log)
+        x = self.candidates.columns(self.whole_log)
         return mean_jacobian(*where, self.rates(parameters), x, self.by_position, parameters)
 
     def rate_jacobian(self, parameters: RateParameters) -> Floats:
@@ -304,26 +242,18 @@ class Pairs:
     def jacobian(self, parameters: RateParameters) -> Floats:
         """Shape (N, N): by how much the score falls with β and log p."""
         f, p = len(parameters.beta), parameters.p
-        _, r, exposures, mirrored = self._at(parameters)
-        alpha, share = r.alpha * self.weight, self._plain_share
+        _, r, exposures = self._at(parameters)
+        alpha = r.alpha * self.weight
         moved, by_position = alpha * r.prior_share, self.by_position[:, 1:] * p[1:]
         # By log m, of rates and of means.
-        by_mean = exposures * (share * moved)
-        if self.mirrored is not None and mirrored is not None:
-            by_mean += mirrored * (self.mirrored.share * r.m * self.weight)
-        by_mean = self.candidates.columns(by_mean)
+        by_mean = self.candidates.columns(exposures * moved)
         by_mean = np.hstack([by_mean, by_position * moved[:, None]])
         found = by_mean.T @ self.mean_jacobian(parameters)
         # By the exposure of pairs, at the same m.
         own = by_position * (alpha / (r.exposure + parameters.a / r.m))[:, None]
         found[f:, f:] += np.diag(((alpha @ self.by_position) * p)[1:]) - by_position.T @ own
-        parts = [(self.exposed, share * alpha)]
-        if self.mirrored is not None:
-            parts.append((self.mirrored.exposed, self.mirrored.share * r.m * self.weight))
         for power, columns, values in self.candidates.factors():
-            of_exposure = (values * (share * exposures[power])[:, None]).T @ own
-            found[columns, f:] -= of_exposure
-            for exposed, rate in parts:
-                shown = np.asarray(exposed[power].T @ (values * rate[:, None]))
-                found[columns, f:] += (shown.T * p)[:, 1:]
+            found[columns, f:] -= (values * exposures[power][:, None]).T @ own
+            shown = np.asarray(self.exposed[power].T @ (values * alpha[:, None]))
+            found[columns, f:] += (shown.T * p)[:, 1:]
         return found

@@ -16,11 +16,11 @@ from foreclick.batches import EMPTY, Batch, Bools, Floats, Ints, ratio, sums
 from foreclick.batches.arrays import taken
 from foreclick.kept import kept
 from foreclick.ladder.features import (
+    WITH_RISE,
     bounded_rates,
     expected_by_production,
     pair_days,
-    powers,
-    production_features,
+    production_powers,
 )
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.readers import MixedLists, ReaderClasses, class_exposure
@@ -66,7 +66,7 @@ class Patterns(NamedTuple):
 
     def expected(self, beta: Floats) -> Floats:
         """Shape (P,): exp(β x)."""
-        return bounded_rates(self.features @ beta)
+        return bounded_rates(self.features[:, : len(beta)] @ beta)
 
     def mean_over_records(self, values: Floats) -> Floats:
         """Shape (X,): the mean over the records of each context, of values of lists, (L,)."""
@@ -91,7 +91,7 @@ def patterns(batch: Batch, reward: str) -> Patterns:
     return Patterns(
         batch.pair_context.astype(np.intp),
         sums(lists, hits, batch.pair_count + 1)[:-1],
-        powers(production_features(batch)).T,
+        production_powers(batch, WITH_RISE).T,
         lists.astype(np.intp),
         batch.list_context.astype(np.intp),
         batch.list_n,

@@ -29,7 +29,7 @@ from foreclick.allowances import (
     DEPTH_ERROR,
     FORM_ERROR,
     NEVER_SHOWN_SD,
-    REACTION_ERROR,
+    RISE_ERROR,
     SEGMENT_WEIGHT_BOUND,
     SHRINKAGE_ERROR,
     UNREACHABLE_SD,
@@ -42,7 +42,7 @@ from foreclick.estimation.columns import CoefficientInfluence, ColumnBatch, Mode
 from foreclick.estimation.slots import group_sums, row_credit
 from foreclick.estimation.sums import Coverage
 from foreclick.ladder.click_value import ItemGradient
-from foreclick.ladder.features import ListDays, by_row, list_days
+from foreclick.ladder.features import WITH_RISE, ListDays, by_row, list_days
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import examined_cells, fitted_pairs, pairs_of
 from foreclick.ladder.pairs import Pairs
@@ -425,9 +425,7 @@ class _OnPairs(NamedTuple):
     by_error: Floats
 
 
-def _on_pairs(
-    state: RungState, rung: Rung, weight: Floats, rate: Floats, of_mean: Floats | None = None
-) -> _OnPairs:
+def _on_pairs(state: RungState, rung: Rung, weight: Floats, rate: Floats) -> _OnPairs:
     """How columns move that count the rates of pairs, (Z,), by weights (V, Z).
 
     Args:
@@ -435,17 +433,12 @@ def _on_pairs(
         rung: the pairs.
         weight: of rates.
         rate: of the pairs.
-        of_mean: Shape (V, Z): weights of their prior means m, which know no click of the pair.
     """
     level, by_log_mean = state.log.rates.level, weight * (rung.borrowed() * rate)
-    if of_mean is not None:
-        by_log_mean += of_mean * (rung.exposure * level[rung.coarser])
     by_log_level = group_sums(rung.coarser, by_log_mean, len(level))
     by_context = by_log_level / level * state.log.context.own_weight()
     passed = taken(by_context, rung.coarser)
     by_error = rung.unexplained(weight, passed)
-    if of_mean is not None:
-        by_error += of_mean
     return _OnPairs(by_log_level, rung.gradient(weight, passed), by_error)
 
 
@@ -456,9 +449,7 @@ def _pair_gradient(columns: _Columns, weights: Weights, sample: _FittedSample) -
     jacobian = sample.pairs.score_jacobian(fit.parameters)
     of_coefficients = -(fit.solution.inverse @ jacobian.T)
     found = _on_pairs(state, pairs.rung, weights.base, pairs.rate)
-    by_means = sample.pairs.mean_score_jacobian(fit.parameters)
-    of_means = None if by_means is None else -(fit.solution.inverse @ by_means.T)
-    shared = _on_pairs(state, pairs.rung.among(own), of_coefficients, pairs.rate[own], of_means)
+    shared = _on_pairs(state, pairs.rung.among(own), of_coefficients, pairs.rate[own])
     sd = pairs.expected / np.sqrt(fit.parameters.a)
     error, error_of_shared = found.by_error * sd, shared.by_error * sd[own]
     other = np.delete(np.arange(len(sd)), own)
@@ -522,8 +513,9 @@ def _allowances(
         by_kappa = columns.sums(gradient.context, gradient.by_exposure * _by_kappa(columns))
         by_kappa += np.tensordot(fit.by_stopping, slope, 1)
         errors[source.STOPPING] = fit.log.reading.kappa_sd * by_kappa
-    if fit.log.mirror:
-        errors[source.REACTION] = REACTION_ERROR * np.tensordot(fit.by_mirror, slope, 1)
+    if len(fit.log.parameters.beta) == WITH_RISE:
+        rise = WITH_RISE - 1
+        errors[source.RISE] = RISE_ERROR * fit.parameters.beta[rise] * slope[rise]
     return {name: error[None] * fit.log.spec.unit for name, error in errors.items()}
 
 

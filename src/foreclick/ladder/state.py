@@ -23,8 +23,7 @@ from foreclick.ladder.candidates import candidate_features, used_features
 from foreclick.ladder.features import (
     CandidateFeatures,
     expected_rates,
-    powers,
-    production_features,
+    production_powers,
 )
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import LadderChain, ladder_chain
@@ -79,10 +78,12 @@ def rung_state(view: View, fit: CandidateFit) -> RungState:
     """The rates of the log's cells and of all pairs."""
     batch, count = view.batch, view.batch.pair_count
     every = candidate_features(view)
-    own = production_features(batch)
-    own = np.concatenate([own, np.zeros((2, every.shape[1] - count))], axis=1)
+    alone = len(fit.log.parameters.beta)
+    unlogged = np.zeros((alone, every.shape[1] - count))
+    unlogged[0] = 1.0
+    own = np.hstack([production_powers(batch, alone), unlogged])
     used = used_features(view, every, fit.distinct, fit.earlier)
-    x = CandidateFeatures.of(used).columns(powers(own))
+    x = CandidateFeatures.of(used, alone).columns(own)
     expected = expected_rates(x, fit.parameters.beta)
     log = ladder_chain(batch, fit.log, fit.parameters, expected[:count].copy())
     shown_before = np.zeros(own.shape[1] - count, dtype=np.bool_)

@@ -244,7 +244,7 @@ def optimize(
         batches = batches_of(tally)
         log_folds, ladder = FoldedLog(batches, folds), None
         if isinstance(by, Ladder):
-            fit = checked(production_fit(batches, by, metric.reward))
+            fit = checked(production_fit(batches, by, metric.reward, rise=False))
             ladder = LadderRates(fit, production_covariance(batches, fit))
         q, (clip,) = theta * np.array(model.examined(depth)), by.clip or (math.inf,)
         # Cells: lists of the log, items at positions, or items. One position is every position.
