@@ -48,7 +48,7 @@ def test_help_shows_the_defaults_of_the_library(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["evaluate", "--help-all"]) == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "how often intervals hold [default: 0.95]" in text
+    assert "the confidence level of intervals [default: 0.95]" in text
     assert "[default: clicks@3,dcg@10]" in text
     assert "[default: context]" in text
 

@@ -80,8 +80,8 @@ OPTIONS: dict[str, Option] = {
     "policy_estimator": Option(
         Text("NAME"), "ladder-ip, list, ip, item or pbm", flags="--estimator -e"
     ),
-    "by": Option(names, "split by a segment, or by period"),
-    "confidence": Option(_LEVEL, "how often intervals hold", 0.95),
+    "by": Option(names, "segment columns to split the answer by, or period"),
+    "confidence": Option(_LEVEL, "the confidence level of intervals", 0.95),
     "min_effect": Option(
         rules.below_one("the smallest change worth having, a share of production"),
         "the smallest change worth having, as a share of production: 1% or 0.01",
@@ -94,25 +94,25 @@ OPTIONS: dict[str, Option] = {
     ),
     "missing": Option(
         choice("error", "production", "drop"),
-        "what to do with contexts that the candidate lacks",
+        "how to treat contexts that the candidate lacks",
         "error",
     ),
     "logging": Option(
         Choice(("frequency", "propensity"), "to let the log decide"),
-        "weigh by frequency or propensity; by default what suits the log",
+        "what weights rest on; by default what suits the log",
     ),
     "trained_until": Option(
         Text("PERIOD"),
-        "the last period whose clicks trained the candidate, or 'before' the log",
+        "the last period whose clicks trained the candidate, or 'before' for none",
     ),
     "replay": Option(
-        _FILE, "a tally of past A/B tests: the verdict allows for the errors of predictions there"
+        _FILE, "a tally of past A/B tests, for whose prediction errors the verdict allows"
     ),
-    "save": Option(Text("NAME"), "keep the log's columns under this name in foreclick.toml"),
-    "candidate": Option(_FILE, "how much of this candidate was ever shown"),
+    "save": Option(Text("NAME"), "save the log's columns under this name in foreclick.toml"),
+    "candidate": Option(_FILE, "also measure how much of this candidate was ever shown"),
     "candidates": Option(
         Text("NAME=FILE", rules.pair("NAME=VALUE, such as new=new.parquet"), repeats=True),
-        "a candidate (a file, directory, glob or tally) and its name; repeatable",
+        "the name of a candidate and its file, directory, glob or tally; repeatable",
         flags="--candidate",
     ),
     "title": Option(ValueRule(), "the heading of the page"),
@@ -122,120 +122,136 @@ OPTIONS: dict[str, Option] = {
         "only the most frequent contexts: 100, or 101-1000 for those after them",
     ),
     "block": Option(
-        whole(1, "the number of periods", "7"), "hold out N periods at once, such as 7 days", 1
+        whole(1, "the number of periods", "7"),
+        "the number of periods that are held out together, such as 7 days",
+        1,
     ),
     "forward": Option(flag, "predict a period from earlier ones only"),
-    "within": Option(choice("auto", "context", "period"), "compare positions within these", "auto"),
-    "variant": Option(column, "which arm a record belongs to", "variant"),
-    "experiment": Option(column, "which test, if there were several"),
+    "within": Option(
+        choice("auto", "context", "period"),
+        "which moves of items count: within a context, or within a period of it",
+        "auto",
+    ),
+    "variant": Option(column, "the arm of a record", "variant"),
+    "experiment": Option(column, "the test of a record, if the log has several"),
     "control": Option(
         Text("ARM"), "the arm of production; by default the one called control, else the largest"
     ),
     # Policies and experiments.
     "pessimism": Option(
         rules.from_zero("a number of standard errors", "1"),
-        "by how many standard errors click rates are lowered",
+        "the number of standard errors by which click rates are lowered",
         1.0,
     ),
     "max_change": Option(
         Number(rules.PART.give, rules.PART.fits, "0.2", optional=True, share=True),
-        "how much of a list may change, such as 20%",
+        "the largest share of a list that may change, such as 20%",
     ),
     "min_shown": Option(
         rules.from_zero("how often an item must have been shown"),
-        "show an item only where it was shown so often before",
+        "how often an item must have been shown to be chosen",
         0,
     ),
     "deterministic": Option(flag, "one list per context"),
-    "pinned": Option(_FILE, "a table of context, item and position: what must be shown where"),
-    "banned": Option(_FILE, "a table of item, or of context and item: what must not be shown"),
-    "contexts": Option(_FILE, "also write a table of contexts: what each earns, and why"),
-    "share": Option(rules.share("0.1", optional=True), "share of all traffic; by default a tenth"),
-    "days": Option(rules.above("a number of days", "14", optional=True), "how long it may take"),
-    "power": Option(rules.share("0.8"), "how often the experiment detects the change", 0.8),
+    "pinned": Option(_FILE, "a table of context, item and position: items with a fixed position"),
+    "banned": Option(_FILE, "a table of item, or of context and item: items not to show"),
+    "contexts": Option(
+        _FILE, "also write a table with a row per context: its rewards, and why its lists changed"
+    ),
+    "share": Option(
+        rules.share("0.1", optional=True),
+        "the share of all traffic that may be shown the candidate; by default a tenth",
+    ),
+    "days": Option(
+        rules.above("a number of days", "14", optional=True), "the longest duration in days"
+    ),
+    "power": Option(rules.share("0.8"), "the probability of detecting the change", 0.8),
     # Logs.
     "context": Option(
         column, "the query, page or user group; '' for one context for all", "context"
     ),
-    "items": Option(columns, "the list shown, or a column per position: a,b,c", "items"),
-    "clicks": Option(columns, "its clicks, likewise", "clicks"),
-    "period": Option(column, "day or week; a timestamp counts as its day"),
-    "unit": Option(column, "user or session"),
-    "segments": Option(names, "what results can be split by"),
+    "items": Option(columns, "the list that was shown, or a column per position: a,b,c", "items"),
+    "clicks": Option(columns, "its clicks, or a column per position", "clicks"),
+    "period": Option(column, "the day or week; a timestamp counts as its day"),
+    "unit": Option(column, "the user or session"),
+    "segments": Option(names, "columns by which results can be split"),
     "rewards": Option(
         Text("NAME=COLUMN", rules.pair("NAME=COLUMN, such as orders=n_orders"), repeats=True),
         "a further reward, for the metric NAME@3; repeatable",
         flags="--reward",
     ),
-    "where": Option(Text("SQL"), "which rows of LOG count, such as country='NL'"),
-    "propensity": Option(columns, "probability of the list shown, or of each slot"),
-    "count": Option(column, "of a counted log: how many equal records a row stands for"),
-    "invalid": Option(choice("error", "drop"), "what to do with invalid rows", "error"),
+    "where": Option(Text("SQL"), "a filter of the rows of LOG, such as country='NL'"),
+    "propensity": Option(columns, "the probability of the shown list, or of each slot"),
+    "count": Option(
+        column, "in a log of counts, the number of equal records that a row stands for"
+    ),
+    "invalid": Option(choice("error", "drop"), "how to treat invalid rows", "error"),
     "sample": Option(
-        rules.SampleSize(), "lists to draw from a larger log: a number, auto, or all", "auto"
+        rules.SampleSize(), "the number of lists to draw from a larger log, auto, or all", "auto"
     ),
     "long": Option(
         rules.ColumnPair(),
-        "one row per impression: the columns of its list and position; --items: of the item",
+        "of a log with one row per shown item, the columns of the list's id and the position",
     ),
     "memory_limit": Option(
-        Text("SIZE", rules.size), "the engine's memory, such as 2GB, before disk"
+        Text("SIZE", rules.size),
+        "the most memory that the engine takes before it uses disk, such as 2GB",
     ),
     "threads": Option(
         whole(1, "the number of threads", optional=True, most=AT_ONCE),
-        "the engine's threads; by default all cores",
+        "the number of threads of the engine; by default all cores",
     ),
     "tracker": Option(
         choice(
             *("ubi", "ga4", "snowplow", "algolia"),
             *("yandex", "relevance_prediction", "pyclick", "trivago", "open_bandit"),
         ),
-        "LOG has its events (ubi and algolia: searches, then events), or is a public log",
+        "whose events LOG has (ubi, algolia: searches, then events), or which public log it is",
     ),
     "depth": Option(whole(1, "the number of positions", optional=True)),
     "half_life": Option(rules.above("a number of days or steps", "30", optional=True)),
     # Candidates.
-    "score": Option(column, "items are ranked by it; by default called score"),
+    "score": Option(column, "the score by which items are ranked; by default the column score"),
     "k": Option(
         whole(1, "how many items a list shows", "10", optional=True),
-        "how many items a list of scored items shows",
+        "the number of items that a list of scored items shows",
     ),
     "candidate_columns": Option(
         Text("ROLE=COLUMN", rules.pair("NAME=VALUE, such as items=docs"), repeats=True),
-        "the column of its context, items, item, position or probability; repeatable",
+        "the candidate's column of context, items, item, position or probability; repeatable",
         flags="--column",
     ),
     # Simulated logs.
     "world": Option(
         choice("yandex-like", "pbm-drift", "shop"),
-        "which world; by default the first",
+        "the simulated world; by default the first",
     ),
-    "records": Option(whole(1, "the number of records"), "how many records"),
-    "queries": Option(whole(1, "the number of queries"), "how many queries"),
-    "seed": Option(whole(0, "the seed"), "another seed is another world"),
-    "figures": Option(Text("DIRECTORY"), "draw the figures there", flags="--output -o"),
-    "reproduced": Option(whole(1, "the number of records"), "how many records", 9_000_000),
+    "records": Option(whole(1, "the number of records"), "the number of records"),
+    "queries": Option(whole(1, "the number of queries"), "the number of queries"),
+    "seed": Option(whole(0, "the seed"), "the seed of the world"),
+    "figures": Option(Text("DIRECTORY"), "the directory of the figures", flags="--output -o"),
+    "reproduced": Option(whole(1, "the number of records"), "the number of records", 9_000_000),
     "candidate_file": Option(
         _FILE, "also write a candidate, a .parquet file, with its true value", flags="--candidate"
     ),
     # How commands and verbs work.
     "output": Option(
         _FILE,
-        "also write it, as its ending says: .csv, .json, .parquet, .html, .png or .svg",
+        "also write the result to a .csv, .json, .parquet, .html, .png or .svg file",
         flags="--output -o",
     ),
     "format": Option(
         choice("answer", "table", "json", "csv"),
-        "how to print: the answer in words (default), or all numbers",
+        "what to print: the answer in words (default), or all numbers",
     ),
     "gate_format": Option(
         choice("answer", "table", "json", "csv", "github", "junit"),
-        "how to print: the answer in words (default), all numbers, or for a pipeline",
+        "what to print: the answer in words (default), all numbers, or a pipeline's format",
         flags="--format",
     ),
-    "quiet": Option(flag, "neither progress nor warnings"),
+    "quiet": Option(flag, "print neither progress nor warnings"),
     "debug": Option(
-        flag, "print steps, statements, how fits ended, sources of error, and tracebacks"
+        flag, "print steps, SQL statements, how fits ended, sources of error, and tracebacks"
     ),
     "workers": Option(whole(1, "the number of processes", most=AT_ONCE)),
 }

@@ -31,10 +31,10 @@ _OPTIMIZE = "pessimism max_change min_shown deterministic logging"
 
 @command("LOG…", "candidate save", READING, _SHARED)
 def check(files: list[str], options: Options) -> Result:
-    """What is in a log, and what can be evaluated with it.
+    """Describe a log, and what can be evaluated with it.
 
-    With a candidate: how much of what it shows was ever shown. With --save, columns that are
-    not named are guessed, and all are kept: later commands take the name as the log.
+    With --candidate, also measure how much of what it shows was ever shown. With --save NAME,
+    guess the columns that are not named and save all of them: later commands take NAME as LOG.
 
     Examples:
       foreclick check log.parquet --context query --period day --unit user
@@ -58,7 +58,7 @@ def check(files: list[str], options: Options) -> Result:
 
 @command("LOG… CANDIDATE", "metrics by", _EVALUATE, "replay", _SHARED)
 def evaluate(files: list[str], options: Options) -> Result:
-    """How many clicks a candidate would get.
+    """Estimate how many clicks a candidate would get.
 
     Examples:
       foreclick evaluate log.parquet new.parquet --context query --period day
@@ -71,7 +71,7 @@ def evaluate(files: list[str], options: Options) -> Result:
 
 @command("LOG… CANDIDATE", _GATE, LOG, CANDIDATE, "output quiet debug", metrics="clicks@3")
 def gate(files: list[str], options: Options) -> Result:
-    """For pipelines: exit 0 if better, 1 if not, 3 if unknown.
+    """Gate a pipeline: exit 0 if better, 1 if not, 3 if unknown.
 
     Examples:
       foreclick gate tally.parquet new.parquet -m dcg@10 --min-effect 1%
@@ -84,7 +84,7 @@ def gate(files: list[str], options: Options) -> Result:
 
 @command("LOG… CANDIDATE -o FILE", _REPORT, "title no_backtest replay", _SHARED)
 def report(files: list[str], options: Options) -> Result:
-    """A page for the meeting that decides on a candidate.
+    """Write a page for the meeting that decides on a candidate.
 
     Examples:
       foreclick report tally.parquet new.parquet -o report.html
@@ -100,7 +100,7 @@ def report(files: list[str], options: Options) -> Result:
 
 @command("LOG… --candidate NAME=FILE…", _COMPARE, _SHARED, metrics="clicks@3")
 def compare(files: list[str], options: Options) -> Result:
-    """Several candidates against each other and against production.
+    """Compare candidates with production and with each other.
 
     Examples:
       foreclick compare tally.parquet --candidate a=a.parquet --candidate b=b.parquet
@@ -127,9 +127,9 @@ def compare(files: list[str], options: Options) -> Result:
 
 @command("LOG… CANDIDATE", _PLAN, _SHARED, saves=False, metrics="clicks@3", min_effect=0.02)
 def explore(files: list[str], options: Options) -> Result:
-    """How much traffic, and for how long, to measure a candidate.
+    """Plan the traffic and time that it takes to measure a candidate.
 
-    With -o, the policy to show goes to a .parquet or .csv file.
+    With -o, write the policy to show to a .parquet or .csv file.
 
     Examples:
       foreclick explore tally.parquet new.parquet --min-effect 1% --share 5%
@@ -149,7 +149,7 @@ def explore(files: list[str], options: Options) -> Result:
 
 @command("LOG…", _BACKTEST, LOG, OUTPUT, estimators=("ladder", "list", "ip", "item", "pbm", "rctr"))
 def backtest(files: list[str], options: Options) -> Result:
-    """Which estimator would have been right on this log.
+    """Measure which estimator would have been right on this log.
 
     Examples:
       foreclick backtest log.parquet --context query --period day
@@ -160,9 +160,9 @@ def backtest(files: list[str], options: Options) -> Result:
 
 @command("LOG…", "metrics confidence variant experiment control", LOG, OUTPUT)
 def replay(files: list[str], options: Options) -> Result:
-    """Past A/B tests: predicted beside measured.
+    """Predict past A/B tests, beside what they measured.
 
-    The log has the lists and clicks of all arms. A tally was made with --segments variant.
+    The log has the lists and clicks of all arms. A tally of it needs --segments variant.
 
     Examples:
       foreclick replay tests.parquet --context query --period day --variant arm
@@ -184,7 +184,7 @@ def replay(files: list[str], options: Options) -> Result:
 
 @command("LOG…", "by within confidence", LOG, OUTPUT)
 def examination(files: list[str], options: Options) -> Result:
-    """How much each position is looked at.
+    """Estimate how often users examine each position.
 
     Examples:
       foreclick examination log.parquet --context query --period day
@@ -195,9 +195,9 @@ def examination(files: list[str], options: Options) -> Result:
 
 @command("LOG… -o FILE", "confidence", LOG, OUTPUT, group="Make files", saves=False)
 def judgments(files: list[str], options: Options) -> Result:
-    """Grades of items for each query, from clicks, as a file of judgments.
+    """Grade the items of each query by clicks, as a judgment file.
 
-    It goes to a .qrels, .txt, .json, .csv or .parquet file.
+    FILE ends in .qrels, .txt, .json, .csv or .parquet.
 
     Examples:
       foreclick judgments log.parquet --context query --period day -o grades.qrels
@@ -272,7 +272,9 @@ def _with_past(options: Options, names: str) -> dict[str, Any]:
 
 @command("LOG… -o FILE", "tracker", READING, LOG, OUTPUT, group="Make files", saves=False)
 def tally(files: list[str], options: Options) -> Result:
-    """Compress logs to one small file; add up tallies; read a tracker's events or a public log.
+    """Compress logs or events to one small file; add up tallies.
+
+    With --tracker, LOG has the events of a tracker, or is a public log.
 
     Examples:
       foreclick tally log.parquet --context query --period day -o tally.parquet
@@ -318,9 +320,10 @@ def tally(files: list[str], options: Options) -> Result:
     estimators="ladder-ip",
 )
 def optimize(files: list[str], options: Options) -> Result:
-    """The best ranking policy that a log supports, honestly judged.
+    """Find the best ranking policy that a log supports.
 
-    It goes to a .parquet or .csv file, which `evaluate` reads as a CANDIDATE.
+    Held-out records judge its value. FILE ends in .parquet or .csv; `evaluate` reads it as a
+    CANDIDATE.
 
     Examples:
       foreclick optimize tally.parquet -m dcg@10 -o policy.parquet

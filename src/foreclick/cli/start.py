@@ -26,7 +26,7 @@ def simulate(files: list[str], options: Options) -> Result:
     """Write a log with a known truth, and a candidate for it.
 
     OUT is a directory, for one file a day, or a .parquet file. A shop is a directory with a log,
-    three candidates, and the A/B tests of them that came later.
+    three candidates, and their later A/B tests.
 
     Examples:
       foreclick simulate my-shop --world shop
@@ -85,10 +85,10 @@ def simulate(files: list[str], options: Options) -> Result:
     saves=False,
 )
 def reproduce(files: list[str], options: Options) -> Result:
-    """The paper's experiments, from Kaggle's log of Yandex.
+    """Run the paper's experiments, on Kaggle's log of Yandex.
 
-    RAW is that log as it was fetched, plain or gzip, or a tally of a log of lists of ten. Without
-    it, the log is simulated. With -o, the figures go to a directory.
+    RAW is that log as downloaded, plain or gzip, or a tally of any log with lists of ten. Without
+    RAW, the log is simulated. With -o, write the figures to a directory.
 
     Examples:
       foreclick reproduce train.gz -o figures
@@ -178,9 +178,9 @@ $ foreclick check your_log.parquet --context … --period …
 
 @command("[DIRECTORY]", "format quiet debug", group="Start here")
 def demo(files: list[str], options: Options) -> Result:  # noqa: ARG001 - as every command
-    """Every step in 20 seconds, on a simulated shop and its A/B tests.
+    """Run every step on a simulated shop, in 20 seconds.
 
-    Its files go to the directory foreclick-demo, or to another one that is named.
+    Its files go to DIRECTORY, by default foreclick-demo.
 
     Examples:
       foreclick demo
