@@ -163,3 +163,10 @@ def test_a_statement_is_the_smallest_cut_of_the_estimators_and_clips_that_it_is_
 def test_a_log_is_not_simulated_too(capsys):
     assert main(["reproduce", "train", "--seed", "7"]) == 2
     assert "'train' is a log, and --seed is for a simulated one" in capsys.readouterr().err
+
+
+def test_a_path_without_a_file_is_refused_before_any_work(capsys, tmp_path):
+    figures = tmp_path / "figures"
+    assert main(["reproduce", str(tmp_path / "train.gz"), "-o", str(figures)]) == 2
+    assert "no file matches" in capsys.readouterr().err
+    assert not figures.exists()

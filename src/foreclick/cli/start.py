@@ -94,16 +94,20 @@ def reproduce(files: list[str], options: Options) -> Result:
       foreclick reproduce train.gz -o figures
       foreclick reproduce -o figures --seed 700
     """
-    from foreclick.reproduce import reproduce as experiments
-    from foreclick.simulate import PRESETS
+    from foreclick.engines.files import matches, no_file
 
-    made = given(options, "records seed")
-    if options.world is not None:
-        made["world"] = PRESETS[options.world]
+    made = given(options, "records seed world")
     if files and made:
         raise SourceError(
             f"{files[0]!r} is a log, and --{next(iter(made))} is for a simulated one: give one."
         )
+    if files and not matches(files[0]):  # before imports that take seconds
+        raise SourceError(no_file(files[0]))
+    from foreclick.reproduce import reproduce as experiments
+    from foreclick.simulate import PRESETS
+
+    if options.world is not None:
+        made["world"] = PRESETS[options.world]
     return experiments(*files, out=options.figures, **made)
 
 
