@@ -86,22 +86,24 @@ def by_click_rate(rows: list[dict[str, Any]], seed: int | None = None) -> dict[s
 def illustrate(page: Path, folder: Path) -> None:
     """The pictures of docs/report.md, from those of a page."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, (look, height, margin) in PICTURES.items():
+    for name, (look, height, margin, cut) in PICTURES.items():
         with Image.open(page.with_name(f"{page.stem}-{look}.png")) as whole:
-            part = whole.crop((0, 0, whole.width, min(height, whole.height)))
+            part = whole.crop((cut, 0, whole.width - cut, min(height, whole.height)))
         # Few colours: a page has no more, and a picture is a fifth as large.
         framed = ImageOps.expand(part.convert("RGB"), border=margin, fill="white")
         framed.quantize(128).save(folder / f"report-{name}.png", optimize=True)
 
 
 PICTURES = {
-    "1280": ("1280", 1430, 0),
-    "390": ("390", 1700, 0),
-    "dark": ("dark", 1430, 0),
-    "contexts": ("1280-contexts", 1000, 24),
-    "print": ("print", 1010, 50),
+    "verdict": ("1280", 460, 0, 130),
+    "1280": ("1280", 1430, 0, 0),
+    "390": ("390", 1700, 0, 0),
+    "dark": ("dark", 1430, 0, 0),
+    "contexts": ("1280-contexts", 1000, 24, 0),
+    "print": ("print", 1010, 50, 0),
 }
-"""Of the docs: which picture they are the top of, how high, and the margin around them."""
+"""Of README and docs: which picture they are the top of, how high, the margin around them, and what is
+cut off at both sides."""
 
 
 def main() -> None:

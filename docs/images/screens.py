@@ -31,7 +31,12 @@ LIGHT = TerminalTheme(
      (0, 100, 110), (90, 90, 90)],
 )  # fmt: skip
 EVALUATE = "evaluate tally.parquet candidate.parquet -m clicks@3 -m dcg@5"
+FIRST = (
+    "evaluate my-shop/log.parquet my-shop/better.parquet \\\n"
+    "    --context query --period day --unit user"
+)
 SCREENS = {
+    ("first", 80): FIRST,
     ("evaluate", 80): EVALUATE,
     ("evaluate", 120): EVALUATE,
     ("table", 120): f"{EVALUATE} --format table",
@@ -52,6 +57,8 @@ def main() -> None:
         shop = docs_files.shop(folder)
         tally = fc.tally(shop["log"])
         tally.write_parquet(folder / "tally.parquet")
+        simulate = [*shlex.split(FORECLICK), "simulate", "my-shop", "--world", "shop"]
+        subprocess.run(simulate, cwd=folder, check=True, capture_output=True)
         for (name, width), words in SCREENS.items():
             page = _as_page(_typed(words, width, folder), width)
             _drawn(page, folder, f"screen-{name}-{width}", 9 * width + 40)
