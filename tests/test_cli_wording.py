@@ -6,6 +6,8 @@ import pytest
 
 from foreclick.cli import commands, main  # noqa: F401 - they register commands
 from foreclick.cli.app import COMMANDS, worded
+from foreclick.cli.output import show
+from foreclick.results import Result
 
 SAID = {
     "context='Query'. Did you mean context='query', period='day'?": (
@@ -69,3 +71,13 @@ def test_a_mistake_has_a_remedy_that_can_be_typed(name, tmp_path, monkeypatch, c
     words, remedy = WRONG[name]
     assert main(words) == 2
     assert remedy in capsys.readouterr().err
+
+
+def test_sentences_are_in_the_words_of_commands_before_they_are_broken_into_lines(capsys):
+    note = (
+        "Show the candidate to some users of your shop for some days; fc.explore says to how many."
+    )
+    show(Result(({"a": 1},), ("a",), (note,)), "answer", lambda t: worded(t, COMMANDS["check"]))
+    printed = capsys.readouterr().out
+    assert "foreclick explore" in " ".join(printed.split())
+    assert max(map(len, printed.splitlines())) <= 80

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from foreclick.progress import Progress
 from foreclick.results import format_value
-from foreclick.results.text import MOST_NOTES
+from foreclick.results.text import MOST_NOTES, in_text
 from foreclick.secrets import printable, visible
 
 if TYPE_CHECKING:
@@ -34,7 +34,11 @@ Worded: TypeAlias = Callable[[str], str]
 def show(result: Result, form: str, worded: Worded) -> None:
     """Print a result as an answer or in another form, in colours where a terminal shows them."""
     forms = {"json": lambda r: r.to_json(), "csv": lambda r: r.to_csv(), "github": github}
-    forms |= {"junit": junit, "table": lambda r: str(r.table), "answer": lambda r: worded(str(r))}
+    forms |= {
+        "junit": junit,
+        "table": lambda r: str(r.table),
+        "answer": lambda r: in_text(r, worded),
+    }
     text = forms[form](result)
     if sys.stdout.isatty():
         if form in ("answer", "table"):

@@ -12,7 +12,7 @@ from foreclick.secrets import printable
 from foreclick.words import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from foreclick.results import Result
 
@@ -29,16 +29,21 @@ MOST_NOTES = 3
 """So many notes are printed under an answer; more are read by nobody."""
 
 
-def in_text(result: Result) -> str:
-    """The answer, or the table of a result without one."""
+def in_text(result: Result, worded: Callable[[str], str] = str) -> str:
+    """The answer, or the table of a result without one.
+
+    Args:
+        result: what is printed.
+        worded: puts a sentence in other words, before it is broken into lines.
+    """
     headline = result.headline
     if headline is None:
-        return table_in_text(result)
+        return table_in_text(result, worded)
     parts = [
-        _filled(headline.title),
-        grid(headline.lines),
-        "\n".join(_filled(sentence) for sentence in headline.sentences),
-        _noted(result.notes[:MOST_NOTES], WIDTH),
+        _filled(worded(headline.title)),
+        grid([[worded(text) for text in line] for line in headline.lines]),
+        "\n".join(_filled(worded(sentence)) for sentence in headline.sentences),
+        _noted(map(worded, result.notes[:MOST_NOTES]), WIDTH),
         more_notes(result),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -52,14 +57,14 @@ def more_notes(result: Result) -> str:
     return f"{number_of(unsaid, 'more note')}: .notes in Python, --debug on the command line."
 
 
-def table_in_text(result: Result) -> str:
-    """The table with its title above and its notes below."""
+def table_in_text(result: Result, worded: Callable[[str], str] = str) -> str:
+    """The table with its title above and its notes below, these as in `in_text`."""
     table = _table(result, gap=2)
     if _widest(table.splitlines()) > _TABLE_WIDTH:
         table = _table(result, gap=1)
     width = max(WIDTH, _widest(table.splitlines()))
-    title = textwrap.fill(printable(result.title), width, break_on_hyphens=False)
-    parts = [title, table, _noted(result.notes, width)]
+    title = textwrap.fill(printable(worded(result.title)), width, break_on_hyphens=False)
+    parts = [title, table, _noted(map(worded, result.notes), width)]
     return "\n\n".join(part for part in parts if part)
 
 
