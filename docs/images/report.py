@@ -102,8 +102,8 @@ PICTURES = {
     "contexts": ("1280-contexts", 1000, 24, 0),
     "print": ("print", 1010, 50, 0),
 }
-"""Of README and docs: which picture they are the top of, how high, the margin around them, and what is
-cut off at both sides."""
+"""Of README and docs: which picture they are the top of, how high, the margin around them, and what
+is cut off at both sides."""
 
 
 def main() -> None:
