@@ -60,6 +60,7 @@ def test_a_written_policy_is_read_again(best, tmp_path, ending):
         assert len({picker(request, "q, 1") for picker in pickers}) == 1
 
 
+BEST: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "judge": None}
 VALUE: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "confidence": None}
 
 
@@ -81,7 +82,7 @@ def test_columns_are_called_as_in_the_log(tmp_path, columns, roles, names, endin
     table |= {"i1": [7, 3] * 20, "i2": [3, 7] * 20, "c1": [1, 0] * 20, "c2": [0] * 40}
     wide: dict[str, Any] = {"clicks": ["c1", "c2"]} if roles["items"] != "docs" else {}
     log = fc.read_log(table, **roles, **wide)
-    best = fc.optimize(log, metrics="clicks@2", judge=None)
+    best = fc.optimize(log, **BEST)
     path = tmp_path / f"policy.{ending}"
     best.write(path)
     read = pyarrow.csv.read_csv(path) if ending == "csv" else pq.read_table(path)
@@ -102,7 +103,7 @@ def test_columns_are_called_as_in_the_log(tmp_path, columns, roles, names, endin
 def test_items_in_a_csv_file_stay_what_they_are(tmp_path, names):
     lists = {"items": [names, names[::-1]] * 20, "clicks": [[1, 0], [0, 0]] * 20}
     log = {"context": ["q"] * 40, **lists}
-    best = fc.optimize(log, metrics="clicks@2", judge=None)
+    best = fc.optimize(log, **BEST)
     best.write(tmp_path / "policy.csv")
     read = fc.Lists(tmp_path / "policy.csv")
     assert read.serving()("r", "q") == (tuple(names), 1.0)
@@ -113,7 +114,7 @@ def test_items_in_a_csv_file_stay_what_they_are(tmp_path, names):
 @pytest.mark.parametrize("context", ["", "1e3", "true"], ids=["empty text", "number", "truth"])
 def test_contexts_that_a_csv_file_would_change_are_refused(tmp_path, context):
     lists = {"items": [["a", "b"], ["b", "a"]] * 20, "clicks": [[1, 0], [0, 0]] * 20}
-    best = fc.optimize({"context": [context] * 40, **lists}, metrics="clicks@2", judge=None)
+    best = fc.optimize({"context": [context] * 40, **lists}, **BEST)
     with pytest.raises(SourceError, match=r"would not be read again as it is.*\.parquet"):
         best.write(tmp_path / "policy.csv")
     assert not list(tmp_path.iterdir())

@@ -293,21 +293,16 @@ def test_an_evaluation_says_that_items_change():
 def test_items_above_that_get_better_are_no_drift(stops: float):
     """Readers who stop see less of an item that stands below a better one: its rate is the same."""
     rng = np.random.default_rng(61_009)
-    rates, rows = np.array([0.05, 0.15, 0.5, 0.3, 0.3, 0.3]), []
-    for _ in range(30_000):
-        day = int(rng.integers(10))
-        first = int(
-            rng.choice(3, p=np.array([10 - day, 5, 1 + day]) / 16)
-        )  # better from day to day
-        items, clicks, reading = [first, *map(int, rng.permutation([3, 4, 5]))], [], True
-        for item in items:
-            clicks.append(int(reading and rng.random() < rates[item]))
-            reading = reading and not (clicks[-1] and rng.random() < stops)
-        rows.append(
-            {"context": f"q{rng.integers(40)}", "items": items, "clicks": clicks, "day": day}
-        )
-    log = fc.tally(fc.read_log(rows, period="day"))
-    candidate = {"context": [f"q{i}" for i in range(40)], "items": [[2, 3, 4, 5]] * 40}
+    rates, day = np.array([0.05, 0.15, 0.5, 0.3, 0.3, 0.3]), rng.integers(0, 10, 30_000)
+    drawn, ends = rng.random(len(day)), np.stack([10 - day, 15 - day]) / 16
+    first = (drawn >= ends).sum(axis=0)  # better from day to day
+    items = np.column_stack([first, rng.permuted(np.tile([3, 4, 5], (len(day), 1)), axis=1)])
+    likes = rng.random(items.shape) < rates[items]
+    gone = np.logical_or.accumulate(likes & (rng.random(items.shape) < stops), axis=1)
+    likes[:, 1:] &= ~gone[:, :-1]
+    shown = {"items": list(items), "clicks": list(likes.astype(int)), "day": day}
+    log = fc.read_log({"context": rng.integers(0, 40, len(day)), **shown}, period="day")
+    candidate = {"context": list(range(40)), "items": [[2, 3, 4, 5]] * 40}
     found = fc.evaluate(log, candidate, estimators="ladder")
     assert not any(ITEMS_CHANGE in note for note in found.notes)
 
