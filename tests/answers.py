@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import foreclick as fc
-from tests import drawn
+from tests.cases import tables
 from tests.truth import oracle
 from tests.truth.oracle import Policy, Record
 
@@ -27,7 +27,7 @@ def repeated(*lists: tuple[Any, ...], times: int = 3, context: Any = "q") -> lis
 
 def log_of(records: Iterable[Record]) -> fc.Log:
     """The records as the library reads them."""
-    return fc.read_log(drawn.log_table(records))
+    return fc.read_log(tables.log_table(records))
 
 
 def answer(

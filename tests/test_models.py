@@ -10,8 +10,8 @@ from foreclick.errors import MetricError
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import Metric, parse_metrics
 from foreclick.models import MODELS, ClickModel, click_model
-from tests import drawn
 from tests.answers import SAME, answer, clipped, log_of, value_by_cells, values
+from tests.cases import plain, tables
 from tests.truth import oracle
 
 SEVEN: dict[str, Any] = {
@@ -57,12 +57,12 @@ class TestExamination:
 # --- models of a user's own -----------------------------------------------------------------------
 
 
-RECORDS = drawn.drawn(11, records=60, contexts=2).records
+RECORDS = plain.drawn(11, records=60, contexts=2).records
 CANDIDATE: dict[Any, Any] = {
     "q0": {(101, 104, 102, 100): 0.75, (103, 101, 999, 102): 0.25},
     "q1": {(102, 103, 101, 100): 1.0},
 }
-CANDIDATE_TABLE = fc.Lists(drawn.lists_table(CANDIDATE))
+CANDIDATE_TABLE = fc.Lists(tables.lists_table(CANDIDATE))
 
 OWN: dict[str, tuple[Any, Any]] = {
     "window": (lambda s: [s.item, (s.position - 1) // 2], lambda item, k: (item, (k - 1) // 2)),

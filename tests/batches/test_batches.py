@@ -24,7 +24,7 @@ from foreclick.batches import (
 )
 from foreclick.errors import EngineError
 from tests.batches.sizes import in_batches
-from tests.drawn import drawn
+from tests.cases.plain import drawn
 
 
 def test_work_is_done_in_order_in_one_process_or_two():
@@ -163,7 +163,7 @@ def test_the_same_contexts_are_drawn_whatever_else_the_log_has(monkeypatch, kept
     monkeypatch.setattr(source, "KEPT_SLOTS", kept)
     taken = records_of(some_contexts(batches_of(fc.tally(CASE.log)), 0.3))
     assert 0.2 < len(taken) / 200 < 0.4
-    half = fc.tally(replace(CASE, rows=CASE.rows[:1000], roles={}).log)
+    half = fc.tally(replace(CASE.taking(range(1000)), roles={}).log)
     assert set(records_of(some_contexts(batches_of(half), 0.3))) <= set(taken)
 
 

@@ -26,11 +26,11 @@ from foreclick.questions import plan
 from foreclick.run import estimate
 from foreclick.run.estimate import BatchWork
 from foreclick.tallies import Tally
-from tests.drawn import drawn
+from tests.cases.plain import drawn
 
 DRAWN = drawn(8, records=900, contexts=40, items=6, depth=4, periods=7)
-NAMES = sorted({row["context"] for row in DRAWN.rows})
-ITEMS = sorted({item for row in DRAWN.rows for item in row["items"] if item is not None})
+NAMES = sorted(set(DRAWN.columns["context"]))
+ITEMS = sorted({item for items in DRAWN.columns["items"] for item in items})
 CANDIDATES: dict[str, Any] = {
     name: {"context": NAMES, "items": [items[:4]] * len(NAMES)}
     for name, items in (("new", ITEMS[::-1]), ("old", ITEMS))
@@ -51,7 +51,7 @@ VERBS: dict[str, tuple[int, Callable[[Tally], Any]]] = {
 @pytest.fixture
 def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
     """A log of many batches that does not stay in memory; a tenth of its contexts would."""
-    log = fc.read_log(pa.Table.from_pylist(DRAWN.rows), period="day")
+    log = DRAWN.log
     tally = fc.tally(log)
     slots = tally.row_count() * tally.shape.depth
     monkeypatch.setattr(source, "KEPT_SLOTS", slots // 2)

@@ -15,8 +15,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.logs import drawing
+from tests.cases.layouts import rows_of
 from tests.engines.elsewhere import NAMES
-from tests.engines.random_roles import rows_of
 from tests.tries import LONG
 
 RECORDS, SAMPLE, SMALL = 3_000, 1_000, 20

@@ -15,7 +15,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.engines import default_engine
-from tests.engines.random_roles import WITHOUT_ARRAYS, Drawn, rows_of
+from tests.cases.case import Case
+from tests.cases.layouts import WITHOUT_ARRAYS, rows_of
 
 SERVER = os.environ.get("FORECLICK_MARIADB")
 pytestmark = pytest.mark.skipif(not SERVER, reason="FORECLICK_MARIADB names no server")
@@ -67,7 +68,7 @@ def numbers(table: pa.Table) -> bool:
 
 
 @pytest.mark.parametrize("log", WITHOUT_ARRAYS, ids=str)
-def test_the_tally_is_the_same_to_the_last_bit(connection: Any, log: Drawn) -> None:  # noqa: ANN401
+def test_the_tally_is_the_same_to_the_last_bit(connection: Any, log: Case) -> None:  # noqa: ANN401
     if not numbers(log.table):
         pytest.skip("MariaDB has no NaN")
     there = fc.read_log(loaded(connection, log.table), engine=connection, **log.roles)

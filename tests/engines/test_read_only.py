@@ -13,7 +13,7 @@ import foreclick as fc
 from foreclick.engines import default_engine, open_source
 from foreclick.errors import InvalidLogError
 from tests import servers
-from tests.engines.random_roles import LOGS, WITHOUT_ARRAYS, assert_same_tally, log_of
+from tests.cases.layouts import LOGS, WITHOUT_ARRAYS, assert_same_tally, log_of
 
 pytestmark = pytest.mark.postgres
 
@@ -43,14 +43,14 @@ def reader(postgres):
 
 def test_the_role_may_create_nothing(reader):
     """Else the other tests say less than they seem to."""
-    connection = open_source(reader(log_of(20))).engine.connection
+    connection = open_source(reader(pa.table(log_of(20)))).engine.connection
     with pytest.raises(psycopg.Error, match="permission denied to create temporary tables"):
         connection.execute("CREATE TEMPORARY TABLE t (n int)")
     connection.rollback()
 
 
 @pytest.mark.parametrize(
-    "log", [log for log in (*LOGS, *WITHOUT_ARRAYS) if log.name.split(",")[0] in CHOSEN], ids=str
+    "log", [log for log in (*LOGS, *WITHOUT_ARRAYS) if str(log).split(",")[0] in CHOSEN], ids=str
 )
 def test_the_tally_is_the_same_to_the_last_bit(reader, log, monkeypatch):
     monkeypatch.setattr("foreclick.engines.base.BATCH", 7)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from tests.engines.random_roles import ALL, LOGS, assert_same_tally, log_of, rows_of, tally_here
+from tests.cases.layouts import ALL, LOGS, assert_same_tally, log_of, rows_of, tally_here
 
 ELSEWHERE = pytest.mark.parametrize(
     "engine",
@@ -66,9 +67,9 @@ def answers(log: fc.Log) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, str]:
-    return answers(fc.read_log(log_of(20), **ALL))
+    return answers(fc.read_log(pa.table(log_of(20)), **ALL))
 
 
 @ELSEWHERE
 def test_every_question_has_the_same_answer_to_the_last_bit(engine, expected):
-    assert answers(fc.read_log(engine.load(log_of(20)), **ALL)) == expected
+    assert answers(fc.read_log(engine.load(pa.table(log_of(20))), **ALL)) == expected

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 import foreclick as fc
@@ -12,7 +11,8 @@ from foreclick.batches import source
 from foreclick.tallies import base
 from tests.answers import clipped, same
 from tests.batches.sizes import in_batches
-from tests.drawn import drawn, half_new, lists_table
+from tests.cases.plain import drawn, half_new
+from tests.cases.tables import lists_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 
 from foreclick.engines import engine_of
-from tests.engines.random_roles import LOGS, assert_same_tally
+from tests.cases.layouts import LOGS, assert_same_tally
 from tests.tries import LONG
 
 ASKED: dict[str, Any] = {
@@ -34,7 +34,7 @@ ASKED: dict[str, Any] = {
     "missing": "production",
 }
 CASE = drawn(5, records=600, contexts=12, periods=6, unit=True, ragged=True, segments=True)
-TABLE, CANDIDATE = pa.Table.from_pylist(CASE.rows), fc.Lists(lists_table(half_new(CASE)))
+TABLE, CANDIDATE = CASE.table, fc.Lists(lists_table(half_new(CASE)))
 
 
 def test_two_processes_answer_as_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_tasks_of_a_cluster_answer_as_home_does(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("log", [log for log in LOGS if LONG or log.name == "all roles"], ids=str)
+@pytest.mark.parametrize("log", [log for log in LOGS if LONG or str(log) == "all roles"], ids=str)
 def test_the_tally_of_a_client_is_the_same_and_nothing_is_left(spark_client, log):
     there = fc.read_log(spark_client.createDataFrame(log.table), **log.roles)
     assert_same_tally(there, log)

@@ -22,8 +22,8 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick.engines import SPELLINGS, default_engine
 from foreclick.logs.text import Select
+from tests.cases.layouts import rows_of
 from tests.engines import elsewhere
-from tests.engines.random_roles import rows_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "engines.md"
 WRITTEN = ("snowflake", "databricks", "trino", "athena")

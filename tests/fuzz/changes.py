@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from tests.batches.sizes import in_batches
-from tests.fuzz.plain import RandomLog
+from tests.cases.case import Case
+from tests.truth.oracle import Policy
 
 Rng = np.random.Generator
 
@@ -38,7 +39,7 @@ class Side:
         within: what holds while it is asked.
     """
 
-    log: RandomLog
+    log: Case
     tallied: fc.Log | fc.Tally
     within: Callable[[], AbstractContextManager[Any]] = nullcontext
 
@@ -58,17 +59,17 @@ class Change:
         dropping: whether contexts without a list are dropped.
     """
 
-    after: Callable[[RandomLog, Rng], Side | None]
-    before: Callable[[RandomLog], RandomLog] | None = None
+    after: Callable[[Case, Rng], Side | None]
+    before: Callable[[Case], Case] | None = None
     dropping: bool = False
 
 
-def _read(log: RandomLog, source: Any = None, **roles: Any) -> Side:  # noqa: ANN401
+def _read(log: Case, source: Any = None, **roles: Any) -> Side:  # noqa: ANN401
     return Side(log, log.read(source, **roles))
 
 
-def _permuted(log: RandomLog, rng: Rng) -> Side:
-    return _read(log.taking(rng.permutation(log.rows)))
+def _permuted(log: Case, rng: Rng) -> Side:
+    return _read(log.taking(rng.permutation(log.size)))
 
 
 def _names(rng: Rng, values: list[Any], kind: str) -> dict[Any, Any]:
@@ -80,46 +81,47 @@ def _names(rng: Rng, values: list[Any], kind: str) -> dict[Any, Any]:
     return dict(zip(values, numbers, strict=True))
 
 
-def _other_items(log: RandomLog, rng: Rng, kind: str) -> Side:
-    tables = [log.columns, *log.candidates.values()]
-    known = dict.fromkeys(i for table in tables for one in table["items"] for i in one)
-    names = _names(rng, list(known), kind)
-
-    def renamed(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        return table | {"items": [[names[i] for i in one] for one in table["items"]]}
-
-    candidates = {name: renamed(table) for name, table in log.candidates.items()}
-    return _read(replace(log, columns=renamed(log.columns), candidates=candidates))
+def _renamed_items(policy: Policy, names: Mapping[Any, Any]) -> Policy:
+    return {
+        x: {tuple(names[i] for i in one): mass for one, mass in lists.items()}
+        for x, lists in policy.items()
+    }
 
 
-def _whole(log: RandomLog) -> RandomLog:
+def _other_items(log: Case, rng: Rng, kind: str) -> Side:
+    lists = [
+        *log.columns["items"],
+        *(a for c in log.candidates.values() for x in c.values() for a in x),
+    ]
+    names = _names(rng, list(dict.fromkeys(item for one in lists for item in one)), kind)
+    found = log.having(items=[[names[i] for i in one] for one in log.columns["items"]])
+    candidates = {name: _renamed_items(own, names) for name, own in log.candidates.items()}
+    return _read(found.proposing(**candidates))
+
+
+def _whole(log: Case) -> Case:
     """Learnt from all contexts: those of a sample are drawn by their names."""
     return replace(log, sample=None)
 
 
-def _other_contexts(sampled: RandomLog, rng: Rng, kind: str) -> Side:
+def _other_contexts(sampled: Case, rng: Rng, kind: str) -> Side:
     log = _whole(sampled)
-    tables = [log.columns, *log.candidates.values()]
-    names = _names(rng, list(dict.fromkeys(x for t in tables for x in t["context"])), kind)
-
-    def renamed(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        return table | {"context": [names[x] for x in table["context"]]}
-
-    candidates = {name: _shuffled(rng, renamed(t)) for name, t in log.candidates.items()}
-    return _read(replace(log, columns=renamed(log.columns), candidates=candidates))
-
-
-def _shuffled(rng: Rng, table: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    at = rng.permutation(len(table["context"])).tolist()
-    return {name: [values[i] for i in at] for name, values in table.items()}
+    known = [*log.columns["context"], *(x for c in log.candidates.values() for x in c)]
+    names = _names(rng, list(dict.fromkeys(known)), kind)
+    found = log.having(context=[names[x] for x in log.columns["context"]])
+    candidates = {
+        name: {names[x]: own[x] for x in rng.permutation(list(own)).tolist()}
+        for name, own in log.candidates.items()
+    }
+    return _read(found.proposing(**candidates))
 
 
-def _with_segment(log: RandomLog, rng: Rng) -> Side:
-    found = log.having(screen=rng.choice(["phone", "desk", "tv"], log.rows).tolist())
+def _with_segment(log: Case, rng: Rng) -> Side:
+    found = log.having(screen=rng.choice(["phone", "desk", "tv"], log.size).tolist())
     return _read(found, segments=[*log.roles.get("segments", []), "screen"])
 
 
-def _with_reward(log: RandomLog, rng: Rng) -> Side:
+def _with_reward(log: Case, rng: Rng) -> Side:
     value = rng.choice([1.0, 3.5]) if rng.random() < 0.5 else 1
     more = [[value * int(rng.random() < 0.3) for _ in one] for one in log.columns["items"]]
     return _read(
@@ -127,8 +129,8 @@ def _with_reward(log: RandomLog, rng: Rng) -> Side:
     )
 
 
-def _in_halves(log: RandomLog, rng: Rng) -> Side | None:
-    first = rng.random(log.rows) < 0.5
+def _in_halves(log: Case, rng: Rng) -> Side | None:
+    first = rng.random(log.size) < 0.5
     if first.all() or not first.any():
         return None
     halves = [log.taking(np.flatnonzero(some)) for some in (first, ~first)]
@@ -136,9 +138,9 @@ def _in_halves(log: RandomLog, rng: Rng) -> Side | None:
     return Side(log, one + other)
 
 
-def _in_files(log: RandomLog, rng: Rng) -> Side:
+def _in_files(log: Case, rng: Rng) -> Side:
     """A tally a file, whose days and users are the same, read in batches of two sizes."""
-    home, part = tempfile.mkdtemp(), rng.integers(0, 3, log.rows)
+    home, part = tempfile.mkdtemp(), rng.integers(0, 3, log.size)
     for number in np.unique(part).tolist():
         some = fc.tally(log.taking(np.flatnonzero(part == number)).read())
         some.write_parquet(Path(home) / f"{number}.parquet")
@@ -147,16 +149,16 @@ def _in_files(log: RandomLog, rng: Rng) -> Side:
     return found
 
 
-def _twice(log: RandomLog) -> RandomLog:
-    return log.taking(np.repeat(np.arange(log.rows), 2))
+def _twice(log: Case) -> Case:
+    return log.taking(np.repeat(np.arange(log.size), 2))
 
 
-def _counted_twice(log: RandomLog, rng: Rng) -> Side | None:
-    times = [2 * t for t in log.columns.get("times", [1] * log.rows)]
+def _counted_twice(log: Case, rng: Rng) -> Side | None:
+    times = [2 * t for t in log.columns.get("times", [1] * log.size)]
     return _read(log.having(times=times), count="times")
 
 
-def _wide(log: RandomLog) -> tuple[pa.Table, dict[str, Any]]:
+def _wide(log: Case) -> tuple[pa.Table, dict[str, Any]]:
     """The log with a column for each position, as a CSV file has it, and its roles."""
     depth = max(map(len, log.columns["items"]))
     columns: dict[str, list[Any]] = {}
@@ -175,7 +177,7 @@ def _wide(log: RandomLog) -> tuple[pa.Table, dict[str, Any]]:
     return pa.table(columns), roles
 
 
-def _of_format(log: RandomLog, rng: Rng) -> Side:
+def _of_format(log: Case, rng: Rng) -> Side:
     kind = rng.choice(["csv", "parquet", "arrow", "pandas", "columns"])
     if kind == "arrow":
         return _read(log, pa.table(log.columns))
@@ -189,14 +191,14 @@ def _of_format(log: RandomLog, rng: Rng) -> Side:
         if kind == "csv":
             table.to_pandas(types_mapper=pd.ArrowDtype).to_csv(path, index=False)
         else:
-            pq.write_table(pa.table(log.columns), path, row_group_size=max(log.rows // 3, 1))
+            pq.write_table(pa.table(log.columns), path, row_group_size=max(log.size // 3, 1))
             roles = {}
         read = log.read(str(path), **roles)
         return Side(log, fc.tally(read))
 
 
-def _in_batches(log: RandomLog, rng: Rng) -> Side:
-    slots = 1 + log.rows * len(log.columns["items"][0]) // int(rng.integers(2, 20))
+def _in_batches(log: Case, rng: Rng) -> Side:
+    slots = 1 + log.size * len(log.columns["items"][0]) // int(rng.integers(2, 20))
 
     def blocks() -> AbstractContextManager[Any]:
         return patch("foreclick.run.estimate.BLOCK", max(slots, 50))
@@ -204,15 +206,15 @@ def _in_batches(log: RandomLog, rng: Rng) -> Side:
     return Side(log, in_batches(fc.tally(log.read()), slots), blocks)
 
 
-def _with_stranger(log: RandomLog, rng: Rng) -> Side:
-    rows = max(log.rows // 10, 1)
-    at = rng.integers(0, log.rows, rows).tolist()
+def _with_stranger(log: Case, rng: Rng) -> Side:
+    rows = max(log.size // 10, 1)
+    at = rng.integers(0, log.size, rows).tolist()
     more = {name: [values[i] for i in at] for name, values in log.columns.items()}
     new: list[Any] = [-1, -2, 10**9]
     if isinstance(log.columns["context"][0], str):
         new = ["a stranger", "pstranger", "stranger"]
     more["context"] = [new[i % 3] for i in range(rows)]
-    return _read(replace(log, columns={name: v + more[name] for name, v in log.columns.items()}))
+    return _read(log.having(**{name: own + more[name] for name, own in log.columns.items()}))
 
 
 CHANGES: dict[str, Change] = {

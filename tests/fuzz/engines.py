@@ -17,9 +17,10 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick.errors import ForeclickError, ForeclickWarning
 from tests import servers
+from tests.cases.case import Case
+from tests.cases.layouts import ALL, LISTS, LOGS, faults_of, log_of
 from tests.engines import elsewhere
 from tests.engines.elsewhere import Load
-from tests.engines.random_roles import ALL, LISTS, LOGS, Drawn, faults_of, log_of
 
 FRAMES: dict[str, Load] = {
     "polars": pl.from_arrow,
@@ -33,22 +34,22 @@ FRAMES: dict[str, Load] = {
 IN_PROCESS = ("clickhouse", "bigquery")
 ENGINES = ("duckdb", "postgres", "spark", *IN_PROCESS, *FRAMES)
 
-ROLES = (LISTS, ALL, *(log.roles for log in LOGS if log.name in ("text", "slots", "faults")))
+ROLES = (LISTS, ALL, *(log.roles for log in LOGS if str(log) in ("text", "slots", "faults")))
 COUNT = len(faults_of({"list": [1], "clicked": [0]}))
 
 
-def draw(seed: int) -> Drawn:
+def draw(seed: int) -> Case:
     """The log of this number; columns have few types, so that statements are compiled once."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     contexts, items = (rng.choice(("odd text", "odd integers")) for _ in range(2))
     faults = [rng.randrange(COUNT) for _ in range(rng.choice((0, 4, 12)))]
     periods, graded = rng.choice(("dates", "odd text")), rng.random() < 0.5
-    table = log_of(seed, contexts, items, periods, graded=graded, faults=faults)
+    columns = log_of(seed, contexts, items, periods, graded=graded, faults=faults)
     invalid = "drop" if faults and rng.random() < 0.8 else "error"
-    return Drawn(str(seed), table, rng.choice(ROLES) | {"invalid": invalid})
+    return Case(seed, columns, rng.choice(ROLES) | {"invalid": invalid})
 
 
-def outcome(log: Drawn, load: Load) -> tuple[Any, ...]:
+def outcome(log: Case, load: Load) -> tuple[Any, ...]:
     """The tally, as plain values and bytes; or the kind of error."""
     try:
         with warnings.catch_warnings():

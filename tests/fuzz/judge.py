@@ -21,8 +21,7 @@ from foreclick.metrics import AnyMetric
 from foreclick.question import Question
 from foreclick.run.estimate import estimate
 from tests.answers import clipped
-from tests.fuzz.draws import Case, Measure, Row
-from tests.fuzz.given import logging_of, policy_of, tally_of
+from tests.cases.case import Case, Measure, Row
 from tests.truth import firsts, oracle, parts, propensities, spread
 
 T = TypeVar("T")
@@ -45,11 +44,11 @@ class Difference(AssertionError):
 
 def judge(case: Case) -> int:
     """How many rows of answers were compared; raises a `Difference`."""
-    found = answered(refused(case), lambda: ask(case, case.slots))
+    found = answered(refused(case), lambda: ask(case, case.asked.slots))
     if found is None:
         return 1
     rows = answers_of(found)
-    expected = itertools.product(case.bounded, case.measures, strata_of(case))
+    expected = itertools.product(case.asked.bounded, case.asked.measures, strata_of(case))
     compared = 0
     for (model, clip), measure, land in expected:
         name = fc.Metric(measure.spelling).name
@@ -68,24 +67,24 @@ def judge(case: Case) -> int:
 
 def ask(case: Case, slots: int) -> Estimates:
     """What the library says."""
-    return estimate(tally_of(case, slots), question_of(case, metrics_of(case)))
+    return estimate(case.tally(slots), question_of(case, metrics_of(case)))
 
 
 def metrics_of(case: Case) -> tuple[fc.Metric, ...]:
     """The metrics of a case, each once."""
-    return tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.measures))
+    return tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.asked.measures))
 
 
 def question_of(case: Case, metrics: Sequence[AnyMetric]) -> Question:
     """The question of a case, about these metrics."""
     return Question(
-        candidates=[policy_of(case)],
-        estimators=parse_estimators(clipped(case.models, case.clips)),
+        candidates=[case.policy],
+        estimators=parse_estimators(clipped(case.asked.models, case.asked.clips)),
         metrics=metrics,
-        missing=case.missing,  # type: ignore[arg-type]
-        loggings=[logging_of(case)] * len(case.models),
-        by=("land",) if case.by else (),
-        clusters=(case.clusters,) if case.clusters else (),  # type: ignore[arg-type]
+        missing=case.asked.missing,  # type: ignore[arg-type]
+        loggings=[case.logging] * len(case.asked.models),
+        by=("land",) if case.asked.by else (),
+        clusters=(case.asked.clusters,) if case.asked.clusters else (),  # type: ignore[arg-type]
     )
 
 
@@ -146,10 +145,10 @@ def _number(estimate: Estimate, name: str) -> float | None:
 
 def assert_same_in_batches(case: Case, found: Estimates) -> None:
     """However the log is dealt to batches, the answer is the same."""
-    again = answers_of(ask(case, 4_000_000 if case.slots == 1 else 1))
+    again = answers_of(ask(case, 4_000_000 if case.asked.slots == 1 else 1))
     for key, one in answers_of(found).items():
         two = again.pop(key)
-        measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)
+        measure = next(m for m in case.asked.measures if fc.Metric(m.spelling) == one.metric)
         terms = expected_of(case, key[3], key[0], measure, key[2]).get("size", 0.0)
         for name in ("value", "production", "covered", "clipped", "ess", "exposure", "lost"):
             mine, theirs = (_number(e, name) for e in (one, two))
@@ -205,29 +204,37 @@ def answered(refusals: Iterable[type[Exception]], ask: Callable[[], T]) -> T | N
 def refused(case: Case, whole: Case | None = None) -> Iterator[type[Exception]]:
     """The errors that the rules of the documentation ask for; `whole` has no contexts dropped."""
     logged, known = {row.context for row in case.rows}, set(case.candidate)
-    unknown = case.missing == "error" and logged - known
-    if unknown or not logged & known or (case.pi is not None and logged - set(case.pi)):
+    unknown = case.asked.missing == "error" and logged - known
+    if unknown or not logged & known or (case.asked.pi is not None and logged - set(case.asked.pi)):
         yield PolicyError
     items = {item for row in case.rows for item in row.items}
     lists = [set(a) for x, lists in (whole or case).candidate.items() if x in logged for a in lists]
     if any(lists) and not any(items & a for a in lists):
         yield PolicyError
-    if case.kind == "Marginals" and {"list", "prefix"} & set(case.models):
+    if case.asked.kind == "Marginals" and {"list", "prefix"} & set(case.asked.models):
         yield PolicyError
-    for model in case.models:
+    for model in case.asked.models:
         if not _propensities_fit(case, model):
             yield ModelError
-        unfit = case.logging or case.kind == "Marginals" or any(map(math.isfinite, case.clips))
-        if unfit and model in firsts.SLOTS and any(measure.first for measure in case.measures):
+        unfit = (
+            case.asked.logging
+            or case.asked.kind == "Marginals"
+            or any(map(math.isfinite, case.asked.clips))
+        )
+        if (
+            unfit
+            and model in firsts.SLOTS
+            and any(measure.first for measure in case.asked.measures)
+        ):
             yield ModelError
 
 
 def _propensities_fit(case: Case, model: str) -> bool:
-    if case.logging != "propensity":
+    if case.asked.logging != "propensity":
         return True
     if max(len(row.items) for row in case.rows) == 1:
         return model not in oracle.BLIND
-    return model in (("list",) if case.propensity == "list" else ("ip", "prefix"))
+    return model in (("list",) if case.roles["propensity"] == "chance" else ("ip", "prefix"))
 
 
 # --- oracles --------------------------------------------------------------------------------------
@@ -235,7 +242,7 @@ def _propensities_fit(case: Case, model: str) -> bool:
 
 def strata_of(case: Case) -> list[Any]:
     """The segments that answers are for; `...` is the whole."""
-    return [*({row.land for row in case.rows} if case.by else ()), ...]
+    return [*({row.land for row in case.rows} if case.asked.by else ()), ...]
 
 
 def inside(rows: Sequence[Row], land: Any) -> list[bool]:  # noqa: ANN401
@@ -264,7 +271,9 @@ def _assert_row(
 
 def used_rows(case: Case, rows: list[Row]) -> list[Row]:
     """The rows that an answer uses."""
-    return [row for row in rows if case.missing == "production" or row.context in case.candidate]
+    return [
+        row for row in rows if case.asked.missing == "production" or row.context in case.candidate
+    ]
 
 
 def _of(found: Answer, name: str) -> Any:  # noqa: ANN401
@@ -332,7 +341,7 @@ def expected_of(
     }
     theta, known = measure.theta, case.candidate
     there = {record.context for record in own}
-    if case.logging == "propensity":
+    if case.asked.logging == "propensity":
         given = _chances(case, used)
         # Where the candidate has no lists, a part is seen by what production showed in it.
         some = [
@@ -347,10 +356,10 @@ def expected_of(
         seen = firsts.evaluate(model, some, known, theta).covered > 0
         each = parts.of_hazards(model, records, known, theta)
     else:
-        told = parts.evaluate(model, records, part, known, theta, clip, logging=case.pi)
+        told = parts.evaluate(model, records, part, known, theta, clip, logging=case.asked.pi)
         found |= told
         seen = told["covered"] > 0
-        each = parts.of_cells(model, records, known, theta, clip, logging=case.pi)
+        each = parts.of_cells(model, records, known, theta, clip, logging=case.asked.pi)
     if not seen:
         return found | {"value": None}
     if clip == 1.0:  # rounding decides which weights are clipped, and so whose records they move
@@ -368,17 +377,19 @@ def expected(
         records = firsts.only_first(records)
     absent = {r.context for r in records} - set(case.candidate)
     kept = [
-        i for i, r in enumerate(records) if case.missing == "production" or r.context not in absent
+        i
+        for i, r in enumerate(records)
+        if case.asked.missing == "production" or r.context not in absent
     ]
     if not kept:
         return {"value": None, "production": None, "records": 0, "missing_contexts": len(absent)}
     theta = measure.theta
-    if case.logging == "propensity":
+    if case.asked.logging == "propensity":
         return _by_propensity(case, rows, records, kept, model, theta, clip)
     if measure.first and model in firsts.SLOTS:
-        row = firsts.evaluate(model, records, case.candidate, theta, missing=case.missing)
+        row = firsts.evaluate(model, records, case.candidate, theta, missing=case.asked.missing)
     else:
-        options: dict[str, Any] = {"missing": case.missing, "logging": case.pi}
+        options: dict[str, Any] = {"missing": case.asked.missing, "logging": case.asked.pi}
         row = oracle.evaluate(model, records, case.candidate, theta, clip, **options)
     right = row._asdict()
     del right["lift"]
@@ -413,7 +424,7 @@ def _by_propensity(
 
 def _chances(case: Case, rows: list[Row]) -> list[tuple[float, ...]]:
     """The propensities of the slots of each row."""
-    listed = case.propensity == "list"
+    listed = case.roles["propensity"] == "chance"
     return [(row.chance,) * len(row.items) if listed else row.chances for row in rows]
 
 
@@ -445,12 +456,14 @@ def _assert_spread(
     part = inside(used, land)
     mine = [row for row, here in zip(used, part, strict=True) if here]
     periods = len({row.day for row in mine})
-    lone = case.clusters == "period" and periods < 2
-    if found.has_variance != (case.clusters is not None and found.value is not None and not lone):
+    lone = case.asked.clusters == "period" and periods < 2
+    if found.has_variance != (
+        case.asked.clusters is not None and found.value is not None and not lone
+    ):
         raise Difference(f"{where} {'has' if found.has_variance else 'has no'} spread")
     if not found.has_variance or not spread_known(case, measure, model, clip):
         return
-    if sum(row.weight for row in mine) <= 2:
+    if sum(row.times for row in mine) <= 2:
         return
     records = [row.record for row in used]
     right = spread.covariance(
@@ -459,9 +472,9 @@ def _assert_spread(
         case.candidate,
         measure.theta,
         clip,
-        clusters=[row.day for row in used] if case.clusters == "period" else None,
-        logging=case.pi,
-        missing=case.missing,
+        clusters=[row.day for row in used] if case.asked.clusters == "period" else None,
+        logging=case.asked.pi,
+        missing=case.asked.missing,
         part=None if land is ... else part,
     )
     # A part is the difference of sums over the log, so its moves lose digits of the largest reward.
@@ -473,6 +486,6 @@ def _assert_spread(
 
 def spread_known(case: Case, measure: Measure, model: str, clip: float) -> bool:
     """Whether the oracle of spreads knows: not samples, hazards, or weights that rounding clips."""
-    if case.kind == "Observed" or clip == 1.0 or case.logging == "propensity":
+    if case.asked.kind == "Observed" or clip == 1.0 or case.asked.logging == "propensity":
         return False
     return not (measure.first and model in firsts.SLOTS)

@@ -23,9 +23,9 @@ from foreclick.questions.backtest import backtest_by
 from foreclick.run.estimate import estimate
 from foreclick.run.holdout import Protocol
 from tests.answers import clipped
+from tests.cases.case import Case, Measure
+from tests.cases.hostile import draw
 from tests.fuzz import unchanged
-from tests.fuzz.draws import Case, Measure, draw
-from tests.fuzz.given import logging_of, policy_of, read, tally_of
 from tests.fuzz.judge import (
     SAME,
     Difference,
@@ -93,9 +93,11 @@ def judge_backtest(case: Case) -> int:
         first = min(days)
         fold, how = lambda day: (day - first).days // 7, {"block": 7}
     log = {first: _dated(case, first=first) for first in (False, True)}
-    hazards = any(m.first for m in case.measures) and set(case.models) & set(firsts.SLOTS)
+    hazards = any(m.first for m in case.asked.measures) and set(case.asked.models) & set(
+        firsts.SLOTS
+    )
     refusals: set[type[Exception]] = (
-        {ModelError} if hazards and any(map(math.isfinite, case.clips)) else set()
+        {ModelError} if hazards and any(map(math.isfinite, case.asked.clips)) else set()
     )
     if not _pairs(log[False], fold):
         refusals.add(BacktestError)
@@ -103,13 +105,15 @@ def judge_backtest(case: Case) -> int:
         refusals,
         lambda: backtest_by(
             Protocol({}, forward, weight="records" if by_records else "pairs"),
-            tally_of(case),
-            metrics=[fc.Metric(measure.spelling) for measure in case.measures],
-            estimators=clipped([told(model) for model in case.models], list(case.clips)),
+            case.tally(),
+            metrics=[fc.Metric(measure.spelling) for measure in case.asked.measures],
+            estimators=clipped(
+                [told(model) for model in case.asked.models], list(case.asked.clips)
+            ),
             **how,
         ).to_dicts(),
     )
-    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.measures}
+    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.asked.measures}
     for row in found or ():
         measure = by_name[row["metric"]]
         right = protocol.backtest(
@@ -162,9 +166,9 @@ def _assert_backtest(
 def judge_ladder(case: Case) -> int:
     """How many values of ladders were compared with rates that are solved for all at once."""
     rng = random.Random(case.seed)  # noqa: S311 - no secret
-    measures = [measure for measure in case.measures if not measure.first]
+    measures = [measure for measure in case.asked.measures if not measure.first]
     records = [record for record in case.records if record.context in case.candidate]
-    complete = case.kind in ("Lists", "Ranking", "Observed")
+    complete = case.asked.kind in ("Lists", "Ranking", "Observed")
     if not measures or not records or not complete or not _ordinary(records):
         return 0
     items = {item for record in case.records for item in record.items}
@@ -173,9 +177,9 @@ def judge_ladder(case: Case) -> int:
     top: Top = rng.choice(("list", "ip"))
     stopping = 0.0 if top == "ip" else rng.choice((0.0, 0.7, 1.0, None))
     ladder = fc.Ladder(top, rng.choice((P, None)), stopping)
-    tally = tally_of(case)
+    tally = case.tally()
     metrics = list(dict.fromkeys(fc.Metric(measure.spelling) for measure in measures))
-    policy = policy_of(case)
+    policy = case.policy
     question = Question([policy], [ladder], metrics, missing="drop", clusters=("record",))
     found = estimate(tally, question)
     (fit,) = fit_ladders(tally, question, policy_depth(question, tally.shape))
@@ -224,10 +228,10 @@ def _ordinary(records: list[Record]) -> bool:
 def judge_contexts(case: Case) -> int:
     """How many answers for single contexts were compared: each is as if it were the log."""
     rng = random.Random(case.seed)  # noqa: S311 - no secret
-    case = replace(case, by=False)
+    case = case.asking(by=False)
     logged = list(dict.fromkeys(row.context for row in case.rows))
     named = rng.sample(logged, rng.randint(1, len(logged)))
-    tally = tally_of(case)
+    tally = case.tally()
     kind = pa.string() if isinstance(named[0], str) else pa.int64()
     question = question_of(case, metrics_of(case))
     question = replace(question, contexts=pa.array(named, kind))
@@ -235,7 +239,7 @@ def judge_contexts(case: Case) -> int:
     if found is None:
         return 1
     assert_add_up(found)
-    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.measures}
+    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.asked.measures}
     compared = 0
     for one in found.of_candidate(0):
         x, measure = one.stratum.segment[CONTEXT], by_name[one.metric.name]
@@ -251,27 +255,27 @@ def judge_contexts(case: Case) -> int:
 
 def judge_public(case: Case) -> int:
     """How many rows of `evaluate` were compared: with oracles, and errors with those inside."""
-    by = clipped([told(model) for model in case.models], list(case.clips))
+    by = clipped([told(model) for model in case.asked.models], list(case.asked.clips))
     found = answered(
         refused(case),
         lambda: fc.evaluate(
-            read(case),
-            policy_of(case),
+            case.log,
+            case.policy,
             estimators=by,
             metrics=metrics_of(case),
-            missing=case.missing,  # type: ignore[arg-type]
-            logging=logging_of(case),
-            by="land" if case.by else None,
-            confidence=fc.Confidence(clusters="record") if case.clusters else None,
+            missing=case.asked.missing,  # type: ignore[arg-type]
+            logging=case.logging,
+            by="land" if case.asked.by else None,
+            confidence=fc.Confidence(clusters="record") if case.asked.clusters else None,
         ),
     )
     if found is None:
         return 1
-    records = replace(case, clusters="record" if case.clusters else None)
-    inner = answers_of(ask(records, case.slots))
-    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.measures}
+    records = case.asking(clusters="record" if case.asked.clusters else None)
+    inner = answers_of(ask(records, case.asked.slots))
+    by_name = {fc.Metric(measure.spelling).name: measure for measure in case.asked.measures}
     for number, row in enumerate([*found, *found.whole]):
-        land = row["land"] if case.by and number < len(found) else ...
+        land = row["land"] if case.asked.by and number < len(found) else ...
         name, metric, clip = row["estimator"], row["metric"], row["clip"]
         where = f"{name}, {metric}, M={clip}, {land!r}"
         right = expected_of(case, land, name, by_name[metric], clip)

@@ -18,8 +18,8 @@ from foreclick.policies import Policy
 from foreclick.question import Clusters
 from foreclick.run.estimate import estimate
 from foreclick.tallies import FEW_PERIODS
-from tests.fuzz.draws import Case, Measure, Row, rival
-from tests.fuzz.given import policy_of, tally_of
+from tests.cases.case import Asked, Case, Measure, Row
+from tests.cases.hostile import rival
 from tests.fuzz.judge import (
     Difference,
     answered,
@@ -55,16 +55,16 @@ def judge_baseline(case: Case) -> int:
     """How many pairs of a candidate and a baseline were compared."""
     rng = random.Random(case.seed)  # noqa: S311 - no secret
     wholes = sides = [case, rival(case)]
-    if case.missing == "drop":  # contexts that either does not know are left out
+    if case.asked.missing == "drop":  # contexts that either does not know are left out
         both = sides[0].candidate.keys() & sides[1].candidate.keys()
         sides = [
-            replace(side, candidate={x: of for x, of in side.candidate.items() if x in both})
+            side.proposing(new={x: of for x, of in side.candidate.items() if x in both})
             for side in sides
         ]
-    tally = tally_of(case)
+    tally = case.tally()
     metrics = metrics_of(case)
-    a, b = policy_of(case), policy_of(rival(case))
-    kinds = rng.choice(KINDS) if case.units else rng.choice(KINDS[:2])
+    a, b = case.policy, rival(case).policy
+    kinds = rng.choice(KINDS) if "unit" in case.roles else rng.choice(KINDS[:2])
     question = replace(question_of(case, metrics), clusters=kinds)
     refusals = {
         kind for side, whole in zip(sides, wholes, strict=True) for kind in refused(side, whole)
@@ -74,7 +74,7 @@ def judge_baseline(case: Case) -> int:
         return 1
     assert_add_up(found)
     rows = [answers_of(found, c) for c in range(2)]
-    if len(rows[0]) != len(metrics) * len(case.bounded) * len(strata_of(case)):
+    if len(rows[0]) != len(metrics) * len(case.asked.bounded) * len(strata_of(case)):
         raise Difference(f"{len(rows[0])} rows")
     turned = estimate(tally, replace(question, candidates=[b, a]))
     with_third = estimate(tally, replace(question, candidates=[a, b, a]))
@@ -99,7 +99,7 @@ def judge_baseline(case: Case) -> int:
 def _assert_pair(sides: list[Case], land: Any, pair: list[Estimate]) -> None:  # noqa: ANN401
     """What is said of a candidate and of its baseline, without what cells hide."""
     case, one = sides[0], pair[0]
-    measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)
+    measure = next(m for m in case.asked.measures if fc.Metric(m.spelling) == one.metric)
     kinds = one.estimates.question.clusters
     where = f"{one.estimator}, {measure.spelling}, M={one.clip}, {land!r}, {kinds}, with a baseline"
     sizes = []
@@ -114,7 +114,7 @@ def _assert_pair(sides: list[Case], land: Any, pair: list[Estimate]) -> None:  #
         case, measure, one.estimator, one.clip
     ):
         return
-    if sum(row.weight for row, here in zip(used, part, strict=True) if here) <= 2:
+    if sum(row.times for row, here in zip(used, part, strict=True) if here) <= 2:
         return
     joint = _joint(sides, used, measure, one.estimator, one.clip, kinds, part)
     told = one.estimates.joint(pair)
@@ -164,8 +164,13 @@ def _assert_hidden(
 ) -> None:
     """What the difference hides: of every cell, by how much the weights of the two differ."""
     case, one = sides[0], pair[0]
-    measure = next(m for m in case.measures if fc.Metric(m.spelling) == one.metric)
-    if len(kinds) > 1 or land is not ... or case.pi is not None or one.estimator in ("rctr", "rcm"):
+    measure = next(m for m in case.asked.measures if fc.Metric(m.spelling) == one.metric)
+    if (
+        len(kinds) > 1
+        or land is not ...
+        or case.asked.pi is not None
+        or one.estimator in ("rctr", "rcm")
+    ):
         return
     if not spread_known(case, measure, one.estimator, one.clip):
         return
@@ -208,7 +213,7 @@ def _labels(rows: Sequence[Row], kind: str) -> list[Any] | None:
     return {
         "record": None,
         "period": [row.day for row in rows],
-        "unit": [row.unit for row in rows],
+        "unit": [row.user for row in rows],
     }[kind]
 
 
@@ -226,10 +231,12 @@ def _joint(
     """Shape (C, C): the covariance of candidates, by what records show; or with production last."""
     records = _records(rows, measure)
     moves = [
-        spread.influence(model, records, side.candidate, measure.theta, clip, logging=side.pi).moves
+        spread.influence(
+            model, records, side.candidate, measure.theta, clip, logging=side.asked.pi
+        ).moves
         for side in sides
     ]
-    weights = np.array([row.weight for row in rows], dtype=np.float64)
+    weights = np.array([row.times for row in rows], dtype=np.float64)
     inside = np.flatnonzero([True] * len(rows) if part is None else part)
     candidates = np.column_stack([each[:, 0] for each in moves])[inside]
     # Who is compared twice counts once.
@@ -245,7 +252,7 @@ def _joint(
         sum(spread.added_up(stacked, own.tolist(), _labels(some, kind)) for kind in kinds)
     )
     if len(kinds) > 1:
-        twice = [(row.day, row.unit) for row in some]
+        twice = [(row.day, row.user) for row in some]
         unit = np.sqrt(np.diag(found))
         unit[unit == 0] = 1.0
         scaled = (found - spread.added_up(stacked, own.tolist(), twice)) / np.outer(unit, unit)
@@ -260,17 +267,21 @@ def _joint(
 def judge_compare(case: Case) -> int:
     """How many rows of a comparison were compared, with oracles and with `evaluate`."""
     rng = random.Random(case.seed)  # noqa: S311 - no secret
-    measure, model = rng.choice(case.measures), rng.choice(case.models)
-    clip, missing = rng.choice(case.clips), "error" if case.missing == "error" else "production"
+    measure, model = rng.choice(case.asked.measures), rng.choice(case.asked.models)
+    clip = rng.choice(case.asked.clips)
+    missing = "error" if case.asked.missing == "error" else "production"
     clip = math.inf if model in oracle.BLIND else clip
     case = replace(
-        case, measures=(measure,), models=(model,), clips=(clip,), missing=missing,
-        logging=None, pi=None, by=False,
-    )  # fmt: skip
+        case,
+        asked=Asked(
+            case.asked.kind, (model,), (measure,), (clip,), missing, slots=case.asked.slots
+        ),
+        roles={role: of for role, of in case.roles.items() if role != "propensity"},
+    )
     sides = [case, rival(case)]
     kinds = _kinds_of(case)
-    tally = tally_of(case)
-    a, b = (policy_of(side) for side in sides)
+    tally = case.tally()
+    a, b = (side.policy for side in sides)
     options: dict[str, Any] = {
         "estimators": fc.Weighted(model, clip, "1/k" if model == "pbm" else None),
         "metrics": fc.Metric(measure.spelling),
@@ -293,7 +304,7 @@ def judge_compare(case: Case) -> int:
         _close(f"other of {name}, {where}", bare[name, "production"]["other"], right["production"])
     if spread_known(case, measure, model, clip):
         _assert_errors(case, bare, kinds, where)
-    if case.kind != "Observed":  # of which another sample would be another candidate
+    if case.asked.kind != "Observed":  # of which another sample would be another candidate
         _assert_itself(bare, where)
         _assert_itself(_compared(tally, {"a": a, "again": a}, options), where)
     _assert_consistent(tally, a, b, options, where)
@@ -303,7 +314,7 @@ def judge_compare(case: Case) -> int:
 def _kinds_of(case: Case) -> list[str]:
     """Whose records vary together; none: differences are not paired."""
     days = len({row.day for row in case.rows} - {None})
-    return ["period"] * (days >= FEW_PERIODS) + ["unit"] * case.units
+    return ["period"] * (days >= FEW_PERIODS) + ["unit"] * ("unit" in case.roles)
 
 
 def _lone(case: Case, kinds: list[str]) -> bool:
@@ -319,7 +330,9 @@ def _compared(tally: fc.Tally, candidates: dict[str, Policy], options: dict[str,
 def _seen_at_all(sides: list[Case]) -> bool:
     """Whether a candidate has a value."""
     return any(
-        expected(side, side.rows, side.models[0], side.measures[0], side.clips[0])["value"]
+        expected(
+            side, side.rows, side.asked.models[0], side.asked.measures[0], side.asked.clips[0]
+        )["value"]
         is not None
         for side in sides
     )
@@ -332,13 +345,12 @@ def _assert_errors(case: Case, found: Answer, kinds: list[str], where: str) -> N
     if not seen:
         return
 
+    (measure,), (model,), (clip,) = case.asked.measures, case.asked.models, case.asked.clips
+
     def variance(i: int, j: int) -> tuple[float, float]:
         """Of a difference, and of both: as if only these two had been asked."""
         sides = [list(seen.values())[k] for k in (i, j) if k < len(seen)]
-        joint = _joint(
-            sides, case.rows, case.measures[0], case.models[0], case.clips[0], kinds,
-            production=j == len(seen),
-        )  # fmt: skip
+        joint = _joint(sides, case.rows, measure, model, clip, kinds, production=j == len(seen))
         return of_difference(joint, 0, 1), float(np.trace(joint))
 
     for (i, one), (j, other) in itertools.combinations(enumerate([*seen, "production"]), 2):

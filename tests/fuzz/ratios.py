@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -15,8 +14,7 @@ import numpy as np
 import foreclick as fc
 from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.run.estimate import estimate
-from tests.fuzz.draws import Case, Measure, Row
-from tests.fuzz.given import tally_of
+from tests.cases.case import Case, Measure, Row
 from tests.fuzz.judge import (
     LEAST,
     Difference,
@@ -42,15 +40,15 @@ def judge_ratios(case: Case, pairs: Sequence[tuple[Measure, Measure]] = ()) -> i
     pairs = pairs or _draw(case)
     used = tuple(dict.fromkeys(itertools.chain.from_iterable(pairs)))
     metrics = {fc.Ratio(*(m.spelling for m in pair)): pair for pair in pairs}
-    tally = tally_of(case)
+    tally = case.tally()
     question = question_of(case, tuple(metrics))
     with without_hidden():
-        found = answered(refused(replace(case, measures=used)), lambda: estimate(tally, question))
+        found = answered(refused(case.asking(measures=used)), lambda: estimate(tally, question))
         if found is None:
             return 1
         assert_add_up(found)
         rows = answers_of(found)
-        if len(rows) != len(metrics) * len(case.bounded) * len(strata_of(case)):
+        if len(rows) != len(metrics) * len(case.asked.bounded) * len(strata_of(case)):
             raise Difference(f"{len(rows)} rows")
         by_name: dict[str, tuple[Measure, Measure]] = {m.name: p for m, p in metrics.items()}
         for (_, name, _, land), one in rows.items():
@@ -74,7 +72,10 @@ def _draw(case: Case) -> list[tuple[Measure, Measure]]:
     rng = random.Random(case.seed)  # noqa: S311 - no secret
     deep = rng.randint(1, 4)
     shown = Measure(f"{SHOWN}{deep}", oracle.clicks_at(deep))
-    pairs = [*itertools.permutations(case.measures, 2), *((m, shown) for m in case.measures)]
+    pairs = [
+        *itertools.permutations(case.asked.measures, 2),
+        *((m, shown) for m in case.asked.measures),
+    ]
     known = [p for p in pairs if fc.Metric(p[0].spelling) != fc.Metric(p[1].spelling)]
     return rng.sample(known, min(len(known), 2))
 
@@ -130,13 +131,13 @@ def _part(
     used = [row for row in every if land in (..., row.land)]
     if not used:
         return {"value": None, "production": None}
-    n, theta = sum(row.weight for row in used), measure.theta
+    n, theta = sum(row.times for row in used), measure.theta
     value = sum(
-        row.weight * chance * sum(theta[: len(items)])
+        row.times * chance * sum(theta[: len(items)])
         for row in used
         for items, chance in case.candidate.get(row.context, {row.items: 1.0}).items()
     )
-    produced = sum(row.weight * sum(theta[: len(row.items)]) for row in used)
+    produced = sum(row.times * sum(theta[: len(row.items)]) for row in used)
     return {"value": value / n, "production": produced / n}
 
 
@@ -155,16 +156,16 @@ def _assert_spread(
     ):
         return
     mine = [used[i] for i in at]
-    if sum(row.weight for row in mine) <= 2:
+    if sum(row.times for row in mine) <= 2:
         return
     over, under = (_moves(case, used, found.estimator, m, found.clip)[at] for m in pair)
     ratios = np.array([found.value, found.production], dtype=np.float64)
     below = np.array([found.parts[1].value, found.stratum.production(found.parts[1].metric)])
     moves = (over - ratios * under) / below
-    weights = [row.weight for row in mine]
+    weights = [row.times for row in mine]
     if land is not ...:
         moves = moves - np.average(moves, axis=0, weights=weights)
-    days = [row.day for row in mine] if case.clusters == "period" else None
+    days = [row.day for row in mine] if case.asked.clusters == "period" else None
     right = spread.added_up(moves, weights, days)
     # Both parts move far more than their ratio does where they move together.
     size = float((ratios**2).max())
@@ -176,7 +177,7 @@ def _assert_spread(
 
 def _moves(case: Case, rows: list[Row], model: str, measure: Measure, clip: float) -> spread.Floats:
     """How far each record moves a part, and production's."""
-    records, logging = [row.record for row in rows], case.pi
+    records, logging = [row.record for row in rows], case.asked.pi
     if measure.first:
         records = firsts.only_first(records)
     if _is_shown(measure):  # one cell a context, of which all is clicked

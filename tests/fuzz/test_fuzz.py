@@ -8,7 +8,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import SourceError
-from tests.fuzz.draws import Case, Measure, Row
+from tests.cases.case import Measure, Row
+from tests.cases.hostile import case_of
 from tests.fuzz.judge import judge
 from tests.fuzz.others import compared, judge_ladder
 from tests.fuzz.ratios import judge_ratios
@@ -41,7 +42,7 @@ def test_the_answer_to_a_metric_does_not_depend_on_others():
     rows = [Row("q", ("a", "b"), (1.0, 0.0)), Row("q", ("b", "a"), (1.0, 1.0))]
     models = ("rctr", "rcm")
     policy = {"q": {("z", "a"): 1.0}}
-    judge(Case(0, rows, policy, models=models, measures=(clicks_at(1), clicks_at(2))))
+    judge(case_of(rows, policy, models=models, measures=(clicks_at(1), clicks_at(2))))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_the_answer_to_a_metric_does_not_depend_on_others():
 def test_the_variance_of_days_is_more_than_rounding(rows, policy):
     for theta in ((1.0, 1.0, 1.0), (0.1, 1.0, 0.3)):
         measures = (Measure(theta, theta),)
-        judge(Case(0, rows, policy, measures=measures, clusters="period"))
+        judge(case_of(rows, policy, measures=measures, clusters="period"))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_what_else_a_batch_holds_changes_nothing(lists, shown, theta):
     rows = [Row("b", lists[0], (1.0,) * 5), Row("b", shown[0], (1.0,) * 3)]
     rows += [Row("a", shown[1], (1.0,) * 2), Row("a", lists[-1], (1.0,) * 5)]
     rows = [row._replace(clicks=row.clicks[: len(row.items)]) for row in rows]
-    judge(Case(0, rows, policy, measures=(Measure(theta, theta),), clips=(0.7, math.inf), slots=1))
+    judge(case_of(rows, policy, measures=(Measure(theta, theta),), clips=(0.7, math.inf), slots=1))
 
 
 @pytest.mark.parametrize("model", ["ip", "ladder"])
@@ -131,7 +132,7 @@ def test_a_ladder_tells_a_longer_list_from_a_logged_one():
     """Whichever metrics are asked; the candidate's list goes on where the logged one ends."""
     rows = [Row("q", (1, 0), (0.0, 0.0)), Row("q", (0, 1), (1.0, 1.0))]
     for seed in range(8):  # of the ladder
-        case = Case(seed, rows, {"q": {(1, 0, 99): 1.0}}, measures=(clicks_at(2),))
+        case = case_of(rows, {"q": {(1, 0, 99): 1.0}}, seed=seed, measures=(clicks_at(2),))
         assert judge_ladder(case) == 1
 
 
@@ -139,7 +140,7 @@ def test_a_ratio_counts_what_is_shown_where_no_item_of_it_was_ever_shown():
     """The candidate's first item was never shown, its second was: one position is filled."""
     rows = [Row("q", ("a", "b"), (1.0, 1.0))] * 3
     shown = Measure("shown@1", oracle.clicks_at(1))
-    case = Case(0, rows, {"q": {("z", "b"): 1.0}}, models=("ip", "rcm"))
+    case = case_of(rows, {"q": {("z", "b"): 1.0}}, models=("ip", "rcm"))
     assert judge_ratios(case, [(clicks_at(2), shown)]) == 2
 
 
@@ -148,7 +149,7 @@ def test_a_ratio_over_next_to_nothing_has_a_value_and_no_interval(clusters):
     """The square of 10⁻³⁰⁰ is 0."""
     rows = [Row("q", ("a", "b"), (1.0, 1.0), day=day) for day in range(3)]
     policy = {"q": {("a", "b"): 1e-300, ("z",): 1.0}}
-    case = Case(0, rows, policy, models=("ip",), clusters=clusters)
+    case = case_of(rows, policy, models=("ip",), clusters=clusters)
     assert judge_ratios(case, [(Measure((1.0, 0.5), (1.0, 0.5)), clicks_at(2))]) == 1
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, ModelError, PolicyError
 from tests.answers import clipped
+from tests.cases.case import Case
+from tests.cases.plain import some_log
 from tests.fuzz.changes import CHANGES, Side
-from tests.fuzz.plain import RandomLog, random_log
 
 CLOSE = 1e-9
 """Of the larger of two numbers: by how much they may differ."""
@@ -31,6 +34,20 @@ DRAWN = 9
 _NOT_OF_THE_ANSWER = {"missing_contexts", "dropped"}
 
 
+@contextmanager
+def sampled(case: Case) -> Iterator[None]:
+    """While contexts are sampled as the case says, so that a small log has a sample too."""
+    if case.sample is None:
+        yield
+        return
+    lists, records = case.sample
+    with (
+        patch("foreclick.ladder.sample.FIT_SLOTS", 15 * lists),
+        patch("foreclick.curves.learnt.SAMPLE_RECORDS", records),
+    ):
+        yield
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question with its arguments: `evaluate`, `compare` or `backtest`."""
@@ -42,7 +59,7 @@ class Asked:
     def of(self, side: Side) -> list[Mapping[str, Any]]:
         """The rows of the answer; or why there is none."""
         options = dict(self.options)
-        with side.log.sampled(), side.within(), warnings.catch_warnings():
+        with sampled(side.log), side.within(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)
             try:
                 if self.verb == "backtest":
@@ -58,7 +75,7 @@ class Asked:
         return [*found.rows, *getattr(found, "whole", ())]
 
 
-def questions(log: RandomLog, *, dropping: bool = False) -> list[Asked]:
+def questions(log: Case, *, dropping: bool = False) -> list[Asked]:
     """What is asked of a log: by default estimators, by others, and of two candidates."""
     rng = np.random.default_rng([11, log.seed])
     depth = max(map(len, log.columns["items"]))
@@ -139,7 +156,7 @@ def _same(name: str, mine: Any, theirs: Any, scale: float) -> bool:  # noqa: ANN
 
 def compared(seed: int, only: str | None = None, size: str | None = None) -> tuple[int, list[str]]:
     """How many answers were compared, of the log of a seed, and which changed."""
-    log = random_log(seed, size=size)
+    log = some_log(seed, size=size)
     count, wrong = 0, []
     before: dict[object, Any] = {}
     drawn = set(np.random.default_rng([19, seed]).permutation(list(CHANGES))[:DRAWN].tolist())
@@ -170,9 +187,9 @@ def compared(seed: int, only: str | None = None, size: str | None = None) -> tup
 def contradictions(seed: int) -> tuple[int, list[str]]:
     """How many verdicts a tiny log had, and those against their own intervals, or of too little."""
     rng = np.random.default_rng([17, seed])
-    log = random_log(seed, size="small")
+    log = some_log(seed, size="small")
     rows = int(rng.integers(1, 41))
-    log = log.taking(rng.permutation(log.rows)[:rows])
+    log = log.taking(rng.permutation(log.size)[:rows])
     count, wrong = 0, []
     side = Side(log, log.read())
     for asked in questions(log):

@@ -16,7 +16,8 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick import simulate
 from foreclick.simulate import shop as shops
-from tests.drawn import Draw, drawn, half_new, lists_table, marginals_table
+from tests.cases.plain import Draw, drawn, half_new
+from tests.cases.tables import lists_table, marginals_table
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ def random_case(name: str, seed: int) -> Case:
     """The random log of this name and number, with its candidates."""
     found = drawn(f"{name} {seed}", DRAWS[name])
     shown, new = found.shown, found.candidate
-    last = [row for row in found.rows if row["context"] in new][-len(found.rows) // 3 :]
-    shown_now = [{"context": row["context"], "items": row["items"]} for row in last]
+    last = [row for row in found.rows if row.context in new][-found.size // 3 :]
+    shown_now = [{"context": row.context, "items": row.items} for row in last]
     shown_now += [{"context": q, "items": next(iter(shown[q]))} for q in new]
     mixed = half_new(found)
     best = [list(next(iter(new[q]))) for q in new]

@@ -12,7 +12,7 @@ import foreclick as fc
 from foreclick.questions.backtest import backtest_by
 from foreclick.run.holdout import Protocol
 from tests.answers import clipped
-from tests.drawn import Draw
+from tests.cases.plain import Draw
 from tests.goldens import logs
 from tests.goldens.logs import Case
 

@@ -24,7 +24,8 @@ from foreclick.ladder.score import list_values, score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from tests.answers import close
-from tests.drawn import drawn, half_new, lists_table, log_table
+from tests.cases.plain import drawn, half_new
+from tests.cases.tables import lists_table, log_table
 from tests.truth import ladder as oracle
 from tests.truth.oracle import Record, clicks_at, dcg_at
 

@@ -22,7 +22,8 @@ from foreclick.ladder.score import score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
 from foreclick.simulate import shop
-from tests.drawn import drawn, lists_table, log_table
+from tests.cases.plain import drawn
+from tests.cases.tables import lists_table, log_table
 from tests.ladder.test_ladder import SMALL, P
 from tests.tries import tries
 from tests.truth import ladder as oracle

@@ -19,7 +19,8 @@ from foreclick.optimization import counts
 from foreclick.optimization.counts import dealt_at_random
 from foreclick.optimization.optimize import Optimized
 from tests.answers import answer, close, same
-from tests.drawn import EXAMINED, log_table, sorted_log
+from tests.cases.plain import EXAMINED, sorted_log
+from tests.cases.tables import log_table
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
 

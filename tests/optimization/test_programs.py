@@ -12,7 +12,7 @@ import pytest
 
 import foreclick as fc
 from tests.answers import answer, close
-from tests.drawn import log_table
+from tests.cases.tables import log_table
 from tests.tries import LONG, tries
 from tests.truth import programs
 from tests.truth.oracle import Record, clicks_at, dcg_at

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import pytest
 
 import foreclick as fc
-from tests import drawn
 from tests.answers import answer, assert_as_oracle, log_of, repeated
+from tests.cases import tables
 
 RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 1, 2), (0, 1, 0)), times=2),
@@ -89,7 +89,7 @@ class TestLists:
     def test_the_rounding_of_a_softmax_in_float32_is_no_error(self, log):
         a, b = 0.3333333, 0.6666666
         lists: dict[Any, Any] = {"q": {(1, 2, 3): a, (2, 1, 3): b}, "r": {(4, 5): 1.0}}
-        table = drawn.lists_table(lists)
+        table = tables.lists_table(lists)
         lists["q"] = {items: p / (a + b) for items, p in lists["q"].items()}
         check(log, fc.Lists(table), lists, ["list"])
 
@@ -111,7 +111,7 @@ class TestObserved:
         half = len(RECORDS) // 2
         both = fc.tally(log_of(RECORDS[:half])) + fc.tally(log_of(RECORDS[half:]))
         expected = answer(log, fc.Observed(log), "list", "clicks@3")
-        for source in (both, drawn.log_table(RECORDS)):
+        for source in (both, tables.log_table(RECORDS)):
             assert answer(log, fc.Observed(source), "list", "clicks@3") == expected
         assert answer(both, both, "list", "clicks@3") == expected, "a tally as the candidate"
 
@@ -132,7 +132,7 @@ class TestOneContextForAll:
         ids=["Ranking", "from_scores", "Lists", "Marginals"],
     )
     def test_works_for_every_policy(self, candidate):
-        table = drawn.log_table(self.RECORDS).drop_columns("context")
+        table = tables.log_table(self.RECORDS).drop_columns("context")
         log = fc.read_log(table, context=None)
         found = fc.evaluate(log, candidate(), estimators="ip", metrics="clicks@2", confidence=None)
         assert_as_oracle(found, self.RECORDS, {0: {(1, 2): 1.0}})

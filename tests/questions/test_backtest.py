@@ -17,7 +17,7 @@ from foreclick.inference import excess
 from foreclick.ladder.trend import drift_by_positions
 from foreclick.questions.backtest import backtest_by
 from foreclick.run.holdout import Protocol
-from tests.drawn import DEPTH, QUERIES, drawn, sorted_log
+from tests.cases.plain import DEPTH, QUERIES, drawn, sorted_log
 
 LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
 

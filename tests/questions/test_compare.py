@@ -9,7 +9,8 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
-from tests.drawn import drawn, half_new, lists_table
+from tests.cases.plain import drawn, half_new
+from tests.cases.tables import lists_table
 
 CONTEXTS, ITEMS, POSITIONS = 30, 5, 4
 

@@ -10,8 +10,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ForeclickWarning
-from tests import drawn
 from tests.answers import IBIS, answer, clipped, log_of, repeated, settled
+from tests.cases import tables
 from tests.truth import oracle
 
 COLUMNS = (
@@ -40,7 +40,7 @@ def ask(log, candidate=None, **options):
 
 
 def read(records, roles, **columns):
-    return fc.read_log(drawn.log_table(records, **columns), **roles)
+    return fc.read_log(tables.log_table(records, **columns), **roles)
 
 
 class TestRows:
@@ -59,7 +59,7 @@ class TestRows:
         assert asked == [(e, m, math.inf) for e in ("ladder", "ip") for m in ("clicks@3", "dcg@10")]
 
     def test_what_goes_for_a_log_and_for_a_candidate(self, log, tmp_path):
-        table, expected = drawn.log_table(TWO), answer(log, fc.Ranking(BOTH))
+        table, expected = tables.log_table(TWO), answer(log, fc.Ranking(BOTH))
         fc.tally(log).write_parquet(tmp_path / "tally.parquet")
         for source in (table, table.to_pandas(), fc.read_tally(tmp_path / "tally.parquet")):
             assert answer(source, BOTH) == answer(source, pa.table(BOTH)) == expected

@@ -18,7 +18,7 @@ from foreclick.question import Question
 from foreclick.questions.examination import Examination
 from foreclick.run.estimate import estimate
 from foreclick.tallies.base import local_tally
-from tests.drawn import DEPTH, EXAMINED, QUERIES, drawn, sorted_log
+from tests.cases.plain import DEPTH, EXAMINED, QUERIES, drawn, sorted_log
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -75,9 +75,9 @@ def test_exact_proportions_are_recovered_exactly():
 def test_a_curve_is_that_of_the_oracle(seed, dated):
     case = drawn(seed, records=400, contexts=4, items=5, periods=2, ragged=True)
     slots = [
-        Slot((row["context"], row["day"] if dated else None), item, k, 1, click)
+        Slot((row.context, row.day if dated else None), item, k, 1, click)
         for row in case.rows
-        for k, (item, click) in enumerate(zip(row["items"], row["clicks"], strict=True), start=1)
+        for k, (item, click) in enumerate(zip(row.items, row.clicks, strict=True), start=1)
     ]
     found = fc.examination(case.log, within="period" if dated else "context")
     assert found["examination"] == approx(swaps.alternating(swaps.counts_of(slots, 4), 4), 1e-8)

@@ -14,9 +14,9 @@ from foreclick.policies import as_policy
 from foreclick.question import Question
 from foreclick.questions.report import context_changes
 from foreclick.tallies.base import local_tally
-from tests.drawn import drawn
+from tests.cases.plain import drawn
 
-ROWS = drawn(8, records=180, contexts=3, items=5, depth=3, periods=6).rows
+ROWS = drawn(8, records=180, contexts=3, items=5, depth=3, periods=6).table.to_pylist()
 NAMES = ["q0", "q1", "q2"]
 CANDIDATE: dict[str, Any] = {
     "context": NAMES,

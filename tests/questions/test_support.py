@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from tests import drawn
 from tests.answers import log_of, repeated, same, theta_of
 from tests.batches.sizes import in_batches
+from tests.cases import plain, tables
 from tests.truth import oracle
 from tests.truth.paper import paper
 
@@ -28,7 +28,7 @@ class TestSupport:
         assert note.startswith("The log never showed any of what the candidate would show.")
 
     def test_marginals_leave_out_what_they_cannot_say(self):
-        marginals = fc.Marginals(drawn.marginals_table({"q": {(1, 2): 1.0}}))
+        marginals = fc.Marginals(tables.marginals_table({"q": {(1, 2): 1.0}}))
         found = fc.support(log_of(RECORDS), marginals, metrics="clicks@2")
         assert found["estimator"] == ["ip", "item"]
         assert found.notes[0].startswith("Left out: list, prefix.")
@@ -49,8 +49,8 @@ def days_of(records, rng):
 @pytest.fixture(scope="module")
 def case():
     """A log and a candidate that lacks some of its contexts."""
-    found = drawn.drawn(11, records=700, contexts=40, ragged=True, missing=True)
-    records, half = found.records, drawn.half_new(found)
+    found = plain.drawn(11, records=700, contexts=40, ragged=True, missing=True)
+    records, half = found.records, plain.half_new(found)
     candidate = {x: half[x] if x[-1] in "02468" else new for x, new in found.candidate.items()}
     return records, days_of(records, np.random.default_rng(11)), candidate
 
@@ -107,9 +107,9 @@ class Slowly:
 def ask(case, slots=10**9):
     """Of the log in batches of so many slots."""
     records, days, candidate = case
-    tally = fc.tally(fc.read_log(drawn.log_table(records, day=days), period="day"))
+    tally = fc.tally(fc.read_log(tables.log_table(records, day=days), period="day"))
     options: dict[str, Any] = {"metrics": METRICS, "estimators": paper(MODELS), "missing": "drop"}
-    return fc.support(in_batches(tally, slots), fc.Lists(drawn.lists_table(candidate)), **options)
+    return fc.support(in_batches(tally, slots), fc.Lists(tables.lists_table(candidate)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,7 @@ class TestBounds:
 
 def test_says_what_only_few_days_saw():
     records = [*repeated(((1, 2), (1, 0)), times=6), *repeated(((2, 1), (1, 0)), times=6)]
-    table = drawn.log_table(records, day=[1, 2, 3, 4, 5, 6, *[1, 2, 3] * 2])
+    table = tables.log_table(records, day=[1, 2, 3, 4, 5, 6, *[1, 2, 3] * 2])
     candidate = {"context": ["q"], "items": [[2, 1]]}
     found = fc.support(
         fc.read_log(table, period="day"), candidate, metrics="clicks@2", estimators=["ip", "item"]
@@ -191,7 +191,7 @@ def test_says_what_only_few_days_saw():
 
 def test_days_are_no_step_where_many_days_did_not_show_it():
     records = [*repeated(((1, 2), (1, 0)), times=16), *repeated(((2, 1), (1, 0)), times=6)]
-    table = drawn.log_table(records, day=[*range(1, 17), *[1, 2, 3] * 2])
+    table = tables.log_table(records, day=[*range(1, 17), *[1, 2, 3] * 2])
     found = fc.support(
         fc.read_log(table, period="day"),
         {"context": ["q"], "items": [[2, 1]]},
@@ -218,7 +218,7 @@ def test_says_how_many_contexts_are_out_of_sight():
 
 CHECKED = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
 DAYS = [dt.date(2024, 5, 1)] * 4 + [dt.date(2024, 5, 2)] * 4
-TABLE = drawn.log_table([*CHECKED, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS)
+TABLE = tables.log_table([*CHECKED, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS)
 
 
 def facts(log: Any, **roles: Any) -> dict[tuple[str, str], Any]:  # noqa: ANN401

@@ -13,7 +13,8 @@ import pyarrow as pa
 import foreclick as fc
 from foreclick.errors import ForeclickWarning
 from tests.answers import same
-from tests.drawn import Draw, Lists, drawn, half_new, lists_table
+from tests.cases.plain import Draw, Lists, drawn, half_new
+from tests.cases.tables import lists_table
 
 LOG = Draw(records=900, periods=6, unit=True, ragged=True, segments=True, orders=True)
 
@@ -59,7 +60,7 @@ def table(*, text: bool, copies: int = 0) -> tuple[pa.Table, dict[str, Any], fc.
             number = int(context.removeprefix("q")) + some.contexts * copy
             return f"q{number}" if text else number
 
-        for row in case.rows:
+        for row in case.table.to_pylist():
             paid = [p * price.choice([1, 3]) for p in row["price"]] if copies else row["price"]
             rows.append(row | {"context": named(row["context"]), "price": paid})
         policy |= {named(x): lists for x, lists in new.items()}

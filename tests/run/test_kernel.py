@@ -12,7 +12,8 @@ import foreclick as fc
 from foreclick.batches import batches_of
 from tests.answers import clipped, same
 from tests.batches.sizes import in_batches
-from tests.drawn import drawn, half_new, lists_table
+from tests.cases.plain import drawn, half_new
+from tests.cases.tables import lists_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
 

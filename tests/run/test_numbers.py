@@ -14,7 +14,8 @@ from foreclick.errors import ModelError
 from foreclick.estimators import parse_estimators
 from foreclick.question import Question, policy_depth
 from tests.answers import answer, log_of
-from tests.fuzz.draws import Case, Measure, Row
+from tests.cases.case import Case, Measure, Row
+from tests.cases.hostile import case_of
 from tests.fuzz.judge import answers_of, ask
 from tests.tries import tries
 from tests.truth import oracle
@@ -46,20 +47,21 @@ def far_case(seed: int) -> Case:
     }
     clips = tuple(rng.sample(CLIPS, 2))
     measures = (Measure(theta, theta),)
-    return Case(seed, rows, policy, measures=measures, clips=clips, slots=rng.choice((1, 10**6)))
+    slots = rng.choice((1, 10**6))
+    return case_of(rows, policy, seed=seed, measures=measures, clips=clips, slots=slots)
 
 
 def exactly(case: Case, model: str, clip: float) -> oracle.Row:
     """What the oracle makes of fractions."""
     records = [
-        Record(r.context, r.items, tuple(map(Fraction, r.clicks)), Fraction(r.weight))  # type: ignore[arg-type]
+        Record(r.context, r.items, tuple(map(Fraction, r.clicks)), Fraction(r.times))  # type: ignore[arg-type]
         for r in case.rows
     ]
     policy = {}
     for x, of in case.candidate.items():
         whole = sum(map(Fraction, of.values()))
         policy[x] = {one: Fraction(p) / whole for one, p in of.items()}
-    theta = tuple(map(Fraction, case.measures[0].theta))
+    theta = tuple(map(Fraction, case.asked.measures[0].theta))
     limit: Any = Fraction(clip) if math.isfinite(clip) else clip
     p = [Fraction(1 / k) for k in range(1, len(theta) + 1)]
     return oracle.evaluate(model, records, policy, theta, limit, p=p)  # type: ignore[arg-type]
@@ -69,7 +71,7 @@ def exactly(case: Case, model: str, clip: float) -> oracle.Row:
 def test_values_are_those_of_exact_fractions(part):
     for seed in range(10 * part, 10 * part + 10):
         case = far_case(seed)
-        for found in answers_of(ask(case, case.slots)).values():
+        for found in answers_of(ask(case, case.asked.slots)).values():
             right = exactly(case, found.estimator, found.clip)
             assert hasattr(right.production, "denominator")  # a fraction
             where = f"{found.estimator}, M={found.clip}, seed {seed}"

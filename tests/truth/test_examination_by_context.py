@@ -17,12 +17,12 @@ from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.question import Question
 from foreclick.run.estimate import estimate
-from tests import drawn
 from tests.answers import SAME, log_of, theta_of
 from tests.batches.sizes import in_batches
+from tests.cases import plain, tables
 from tests.truth import oracle, protocol, spread
 
-CASE = drawn.drawn(3, records=300, contexts=6, items=6, depth=4, ragged=True, missing=True)
+CASE = plain.drawn(3, records=300, contexts=6, items=6, depth=4, ragged=True, missing=True)
 RECORDS, CANDIDATE = CASE.records, CASE.candidate
 CONTEXTS = sorted({record.context for record in RECORDS})
 P = {x: tuple(np.random.default_rng([8, i]).uniform(0.1, 1, 4)) for i, x in enumerate(CONTEXTS)}
@@ -65,7 +65,7 @@ def test_an_answer_is_the_formula_of_the_paper(metric, missing, rows):
     """With what it rests on, as sums over contexts and cells."""
     log, theta = in_batches(fc.tally(log_of(RECORDS)), rows), theta_of(metric)
     found = fc.evaluate(
-        log, fc.Lists(drawn.lists_table(CANDIDATE)), metrics=metric, missing=missing,
+        log, fc.Lists(tables.lists_table(CANDIDATE)), metrics=metric, missing=missing,
         estimators=[by_context(clip=CLIPS[:2]), by_context(clip=CLIPS[2:])],
     )  # fmt: skip
     absent = {*CONTEXTS} - {*CANDIDATE}
@@ -94,8 +94,8 @@ def test_an_answer_is_the_formula_of_the_paper(metric, missing, rows):
 def test_a_logging_policy_that_is_known_is_weighed_by_the_same_curves():
     pi = {x: dict(lists) for x, lists in CASE.shown.items()}
     found = fc.evaluate(
-        log_of(RECORDS), fc.Lists(drawn.lists_table(CANDIDATE)), metrics="dcg@4", missing="drop",
-        estimators=by_context(), logging=fc.Lists(drawn.lists_table(pi)), confidence=None,
+        log_of(RECORDS), fc.Lists(tables.lists_table(CANDIDATE)), metrics="dcg@4", missing="drop",
+        estimators=by_context(), logging=fc.Lists(tables.lists_table(pi)), confidence=None,
     )  # fmt: skip
     used = [record for record in RECORDS if record.context in CANDIDATE]
     theta = theta_of("dcg@4")
@@ -107,7 +107,7 @@ def test_what_a_record_moves_is_the_derivative_of_the_formula():
     step, theta = 1e-6, theta_of("clicks@3")
     used = [record for record in RECORDS if record.context in CANDIDATE]
     question = Question(
-        [fc.Lists(drawn.lists_table(CANDIDATE))],
+        [fc.Lists(tables.lists_table(CANDIDATE))],
         parse_estimators([by_context(clip=(1.5,))]),
         parse_any("clicks@3"),
         clusters=("record",),
@@ -131,7 +131,7 @@ def test_what_a_record_moves_is_the_derivative_of_the_formula():
 
 
 def test_only_the_shape_of_each_curve_matters_and_one_for_all_is_one():
-    log, candidate = log_of(RECORDS), fc.Lists(drawn.lists_table(CASE.shown))
+    log, candidate = log_of(RECORDS), fc.Lists(tables.lists_table(CASE.shown))
     scales, p = (
         dict(zip(CONTEXTS, np.linspace(1, 9, len(CONTEXTS)), strict=True)),
         (1, 0.5, 0.2, 0.1),
@@ -154,7 +154,7 @@ def test_a_backtest_predicts_by_them(forward):
     rng = np.random.default_rng(5)
     days = rng.integers(0, 4, len(RECORDS)).tolist()
     dated = [protocol.Dated(day, r) for day, r in zip(days, RECORDS, strict=True)]
-    log = fc.read_log(drawn.log_table(RECORDS, day=days), period="day")
+    log = fc.read_log(tables.log_table(RECORDS, day=days), period="day")
     found = fc.backtest(log, metrics="dcg@4", estimators=by_context(), forward=forward)
 
     def predict(_, records, *asked):
@@ -169,10 +169,10 @@ def test_a_backtest_predicts_by_them(forward):
 
 def test_a_comparison_is_of_the_same_values():
     days = [i % 5 for i in range(len(RECORDS))]
-    log = fc.read_log(drawn.log_table(RECORDS, day=days), period="day")
-    policies = {"new": drawn.drawn(4, contexts=6, ragged=True).candidate, "old": CASE.shown}
+    log = fc.read_log(tables.log_table(RECORDS, day=days), period="day")
+    policies = {"new": plain.drawn(4, contexts=6, ragged=True).candidate, "old": CASE.shown}
     found = fc.compare(
-        log, {name: fc.Lists(drawn.lists_table(own)) for name, own in policies.items()},
+        log, {name: fc.Lists(tables.lists_table(own)) for name, own in policies.items()},
         metrics="dcg@4", estimators=by_context(clip=(math.inf,)),
     )  # fmt: skip
     right = {

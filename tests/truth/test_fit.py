@@ -25,7 +25,8 @@ from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.log_chain import fitted_pairs, pairs_of
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.sample import known_contexts, sampled
-from tests.drawn import Draw, drawn, half_new, lists_table
+from tests.cases.plain import Draw, drawn, half_new
+from tests.cases.tables import lists_table
 from tests.tries import tries
 from tests.truth import fit as oracle
 from tests.truth.oracle import Policy
@@ -113,7 +114,8 @@ class Case:
         kind = KINDS[name]
         found, rng = drawn(f"{name} {seed}", kind.draw), random.Random(seed)  # noqa: S311 - no secret
         own: dict[Any, float] = {}
-        for row in found.rows:
+        rows = found.table.to_pylist()
+        for row in rows:
             clicks, stopped = row["clicks"], False
             stops = kind.stops[int(row["context"][1:]) % 2]
             for k in range(len(clicks)):
@@ -127,7 +129,7 @@ class Case:
             if kind.extra:
                 row["price"] = [v + rng.choice([0, 0, 0, 1.5]) for v in row["price"]]
         candidates = [found.candidate, half_new(found)][: kind.candidates]
-        return cls(kind, found.rows, found.roles, candidates)
+        return cls(kind, rows, found.roles, candidates)
 
     @property
     def reward(self) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from tests import drawn
 from tests.answers import clipped
+from tests.cases import plain, tables
 from tests.simulate import small
 from tests.tries import tries
 from tests.truth import firsts, oracle
@@ -26,8 +26,8 @@ def test_what_was_logged_is_worth_what_production_is(seed):
 
     Of first clicks that is true of lists and prefixes.
     """
-    records = drawn.drawn(seed, records=40, ragged=True, text=seed == 1).records
-    log = fc.read_log(drawn.log_table(records))
+    records = plain.drawn(seed, records=40, ragged=True, text=seed == 1).records
+    log = fc.read_log(tables.log_table(records))
     for logging in (None, fc.Observed(log)):
         for metric, models in (("dcg@3", oracle.MODELS), ("mrr@3", ("list", "prefix"))):
             for row in fc.evaluate(
@@ -64,12 +64,12 @@ def test_an_infinite_log_tells_the_truth_where_the_hazards_are_right(name):
         for chance, clicks in small.outcomes(name, x, shown)
         if chance > 0
     ]
-    log = fc.read_log(drawn.weighted_log_table(records), count="weight")
+    log = fc.read_log(tables.weighted_log_table(records), count="weight")
     shown = {(0, (2, 0, 3)): 0.4, (0, (3, 2, 1)): 0.6, (1, (1, 3, 0)): 1.0}
     policy: dict[int, dict[tuple[int, ...], float]] = {0: {}, 1: {}}
     for (x, items), mass in shown.items():
         policy[x][tuple(1000 * x + a for a in items)] = mass
-    candidate = fc.Lists(drawn.lists_table(policy))
+    candidate = fc.Lists(tables.lists_table(policy))
     sizes = [sum(r.weight for r in records if r.context == x) for x in range(small.CONTEXTS)]
     curve = small.EXAMINATION.tolist()
     models = [
@@ -171,11 +171,11 @@ def test_the_library_obeys_the_propositions(theta, full):
     records = [record for name, world in made.items() for record in world.records(name)]
     rows = fc.evaluate(
         fc.read_log(
-            drawn.weighted_log_table(records, world=[record.context for record in records]),
+            tables.weighted_log_table(records, world=[record.context for record in records]),
             count="weight",
             segments=("world",),
         ),
-        fc.Lists(drawn.lists_table({name: world.shown() for name, world in made.items()})),
+        fc.Lists(tables.lists_table({name: world.shown() for name, world in made.items()})),
         estimators=clipped(paper(oracle.MODELS), list(CLIPS)),
         metrics=[fc.Metric(theta)],
         by="world",
@@ -206,8 +206,8 @@ def test_the_library_obeys_the_propositions(theta, full):
 def evaluated(world, by, metric, clip, logging=None):
     """The row of an infinite log of a world."""
     (row,) = fc.evaluate(
-        fc.read_log(drawn.weighted_log_table(world.records("q")), count="weight"),
-        fc.Lists(drawn.lists_table({"q": world.shown()})),
+        fc.read_log(tables.weighted_log_table(world.records("q")), count="weight"),
+        fc.Lists(tables.lists_table({"q": world.shown()})),
         estimators=clipped(paper([by]), clip),
         metrics=metric,
         logging=logging,
@@ -241,7 +241,7 @@ def test_the_lemmas_bound_the_estimate_by_an_estimated_logging_policy(by, clip, 
     world = World("ip", rng, full=True)
     estimated = rng.dirichlet(50 * world.logging + 0.1)
     rows = zip(map(tuple, world.lists.tolist()), estimated.tolist(), strict=True)
-    given = fc.Lists(drawn.lists_table({"q": dict(rows)}))
+    given = fc.Lists(tables.lists_table({"q": dict(rows)}))
     row = evaluated(world, by, "clicks@3", clip, given)
     h, pi, pihat = world.candidate, world.logging, estimated
     if by == "ip":  # probabilities of an item at a position, for every slot

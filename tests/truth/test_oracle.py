@@ -11,7 +11,7 @@ from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.question import Question
 from foreclick.run.estimate import estimate
-from tests import drawn
+from tests.cases import plain, tables
 from tests.truth import firsts, oracle, spread
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
@@ -103,7 +103,7 @@ class Log:
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
-        case = drawn.drawn(seed, records=30, contexts=3, ragged=True, missing=True)
+        case = plain.drawn(seed, records=30, contexts=3, ragged=True, missing=True)
         self.clicks, self.candidate = case.records * 2, case.candidate
         self.revenue = [
             r._replace(clicks=tuple(c * rng.choice([0.5, 2.0, 7.0]) for c in r.clicks))
@@ -115,11 +115,11 @@ class Log:
 
     def ask(self, metrics, clusters, models):
         """The estimates of these models."""
-        table = drawn.log_table(self.clicks, day=self.days.tolist())
+        table = tables.log_table(self.clicks, day=self.days.tolist())
         table = table.append_column("revenue", [[list(r.clicks) for r in self.revenue]])
         log = fc.read_log(table, period="day", rewards={"revenue": "revenue"})
         question = Question(
-            [fc.Lists(drawn.lists_table(self.candidate))],
+            [fc.Lists(tables.lists_table(self.candidate))],
             parse_estimators(paper(models)),
             parse_any(metrics),
             clusters=(clusters,),

@@ -9,22 +9,22 @@ import random
 import pytest
 
 import foreclick as fc
-from tests import drawn
 from tests.answers import SAME, clipped, log_of
+from tests.cases import plain, tables
 from tests.truth import oracle, protocol
 from tests.truth.paper import paper
 
 TABLE = ("list", "ip", "rctr", "pbm", "item")
 CLIPS = (0.5, 1, 2, 5, math.inf)
 THETAS = {"clicks@3": oracle.clicks_at(3), "dcg@4": oracle.dcg_at(4), "own": (0.3, 0, 1.7, 0.2)}
-CASE = drawn.drawn(17, records=300, contexts=4, items=6, depth=4)
+CASE = plain.drawn(17, records=300, contexts=4, items=6, depth=4)
 """Lists of equal length, as in the paper; some of the candidate's were never shown."""
 
 
 def ask(estimators, metric="clicks@3", **options):
     theta = THETAS["own"]
     metric = fc.Metric(theta) if metric == "own" else metric
-    candidate = fc.Lists(drawn.lists_table(drawn.half_new(CASE)))
+    candidate = fc.Lists(tables.lists_table(plain.half_new(CASE)))
     asked = {"estimators": estimators, "metrics": metric, "confidence": None} | options
     return fc.evaluate(log_of(CASE.records), candidate, **asked)
 
@@ -35,9 +35,9 @@ def ask(estimators, metric="clicks@3", **options):
 def test_table_2(model, metric, known):
     """Each estimator for any θ and M, with π̂ from the log or a logging policy that is given."""
     pi = CASE.shown if known else None
-    logging = fc.Lists(drawn.lists_table(CASE.shown)) if known else None
+    logging = fc.Lists(tables.lists_table(CASE.shown)) if known else None
     found = ask(clipped(paper([model]), CLIPS), metric, logging=logging)
-    h, theta = drawn.half_new(CASE), THETAS[metric]
+    h, theta = plain.half_new(CASE), THETAS[metric]
     assert [*found["clip"]] == ([math.inf] if model == "rctr" else [*CLIPS])
     for row in found:
         right = oracle.value(model, CASE.records, h, theta, row["clip"], logging=pi)
@@ -71,7 +71,7 @@ def test_section_6_1_each_day_is_predicted_from_the_others(model):
     """The root of the mean squared error over queries and days; 1/k is the examination."""
     rng = random.Random(6)  # noqa: S311 - no secret
     dated = [protocol.Dated(rng.randrange(5), record) for record in CASE.records]
-    log = fc.read_log(drawn.log_table(CASE.records, day=[d.day for d in dated]), period="day")
+    log = fc.read_log(tables.log_table(CASE.records, day=[d.day for d in dated]), period="day")
     found = fc.backtest(log, metrics="dcg@4", estimators=clipped(paper([model]), CLIPS))
     for row in found:
         right = protocol.backtest(dated, model, THETAS["dcg@4"], row["clip"])

@@ -1,12 +1,10 @@
-"""Random logs, by options and a seed, and tables of what they hold: the generator of all tests.
-
-`tests/fuzz/draws.py` draws what is adversarial: odd names, weights and sizes, one of each.
-"""
+"""The plain generator: logs as they are, by options and a seed."""
 
 from __future__ import annotations
 
+import datetime as dt
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from tests.truth.oracle import Policy, Record
+from tests.cases.case import Case
+from tests.truth.oracle import Policy
 
 Lists = dict[tuple[Any, ...], float]
 """Lists of one context, with probabilities."""
@@ -54,37 +53,7 @@ class Draw:
     even: bool = False
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A log and candidates for it.
-
-    Attributes:
-        rows: one a record, with a column for every role.
-        roles: arguments of `fc.read_log`, of those roles that were asked for.
-        shown: what production shows, by context.
-        candidate: another policy for the contexts that it knows.
-    """
-
-    rows: list[dict[str, Any]]
-    roles: dict[str, Any]
-    shown: dict[Any, Lists]
-    candidate: dict[Any, Lists]
-
-    @property
-    def records(self) -> list[Record]:
-        """As oracles see them."""
-        return [
-            Record(row["context"], tuple(row["items"]), tuple(map(float, row["clicks"])))
-            for row in self.rows
-        ]
-
-    @property
-    def log(self) -> fc.Log:
-        """As the library reads them."""
-        return fc.read_log(pa.Table.from_pylist(self.rows), **self.roles)
-
-
-def drawn(seed: Any, draw: Draw = Draw(), **options: Any) -> Drawn:  # noqa: ANN401, B008
+def drawn(seed: Any, draw: Draw = Draw(), **options: Any) -> Case:  # noqa: ANN401, B008
     """The log of a seed; `options` are fields of its `Draw`."""
     draw, rng = (Draw(**options) if options else draw), random.Random(seed)  # noqa: S311 - no secret
     pool = [f"item {i}" if draw.text else 100 + i for i in range(draw.items)]
@@ -99,14 +68,16 @@ def drawn(seed: Any, draw: Draw = Draw(), **options: Any) -> Drawn:  # noqa: ANN
     roles |= {"count": "times"} if draw.count else {}
     roles |= {"segments": ["land", "device"]} if draw.segments else {}
     known = queries[: max(len(queries) * 2 // 3, 1)] if draw.missing else queries
-    return Drawn(rows, roles, shown, {q: _policy(rng, draw, pool, 3) for q in known})
+    new = {q: _policy(rng, draw, pool, 3) for q in known}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return Case(seed, columns, roles, {"new": new}, shown)
 
 
-def half_new(drawn: Drawn) -> dict[Any, Lists]:
+def half_new(case: Case) -> dict[Any, Lists]:
     """Half of the time the candidate's lists, half of the time the first that production shows."""
     found = {}
-    for q, new in drawn.candidate.items():
-        half, first = {one: p / 2 for one, p in new.items()}, next(iter(drawn.shown[q]))
+    for q, new in case.candidate.items():
+        half, first = {one: p / 2 for one, p in new.items()}, next(iter(case.shown[q]))
         found[q] = {first: 0.5 + half.pop(first, 0.0)} | half
     return found
 
@@ -148,6 +119,73 @@ def _record(
             for k, a in enumerate(items)
         ]
     return row
+
+
+# --- of any size, with roles by chance ------------------------------------------------------------
+
+
+LARGE = 8
+"""Of so many logs one is large, so that contexts are sampled as they are in use."""
+
+THIN = 5
+"""Of so many logs one has contexts that hardly repeat, many of which are exactly alike."""
+
+_EPOCH = dt.date(2024, 1, 1)
+
+
+def some_log(seed: int, *, size: str | None = None) -> Case:
+    """The log of a seed: small, thin or large; with periods, users, segments, weights, or not."""
+    rng = np.random.default_rng([7, seed])
+    if size is None:
+        size = "large" if seed % LARGE == 3 else "thin" if seed % THIN == 1 else "small"
+    depth = int(rng.integers(2, 5 if size == "large" else 7))
+    if size == "large":
+        rows, contexts = int(rng.integers(30_000, 50_000)), int(rng.integers(400, 2000))
+    elif size == "thin":
+        rows = int(rng.integers(400, 1500))
+        contexts, depth = rows // int(rng.integers(1, 4)), min(depth, 3)
+    else:
+        rows = int(np.exp(rng.uniform(np.log(30), np.log(3000))))
+        contexts = max(int(rows / np.exp(rng.uniform(np.log(4), np.log(60)))), 1)
+    days = int(rng.choice([0, 3, 6, 14]))
+    chances = {"unit": 0.3 if days else 0.6, "segments": 0.4, "orders": 0.5, "text": 0.5}
+    chances |= {"ragged": 0.5, "count": 0.5 if size == "large" else 0.2}
+    roles: dict[str, Any] = {name: rng.random() < chance for name, chance in chances.items()}
+    found = drawn(
+        seed,
+        records=rows,
+        contexts=contexts,
+        items=depth + 2,
+        depth=depth,
+        periods=days,
+        even=size == "thin",
+        **roles,
+    )
+    used = {"context", "items", "clicks", *_columns(found.roles)}
+    columns = {name: values for name, values in found.columns.items() if name in used}
+    if days:
+        missing = 0.02 * (rng.random() < 0.1)
+        columns["day"] = [
+            None if rng.random() < missing else _EPOCH + dt.timedelta(days=day)
+            for day in columns["day"]
+        ]
+    new = found.candidate
+    first = {x: {next(iter(lists)): 1.0} for x, lists in new.items()}
+    candidates: dict[str, Policy] = {"one": half_new(found) if rng.random() < 0.5 else first}
+    candidates["two"] = new
+    if rng.random() < 0.3:
+        candidates["three"] = candidates["one"]
+    sample = None
+    if size != "large" and rng.random() < 0.7:
+        records = sum(map(float, columns.get("times") or [1.0] * rows))
+        sample = max(rows // int(rng.integers(3, 9)), 5), max(int(records / 4), 5)
+    return Case(seed, columns, found.roles, candidates, found.shown, sample=sample)
+
+
+def _columns(roles: Mapping[str, Any]) -> Iterator[str]:
+    """The columns that roles name."""
+    for role in roles.values():
+        yield from [role] if isinstance(role, str) else role
 
 
 # --- lists sorted by attraction -----------------------------------------------------------------
@@ -200,50 +238,3 @@ def sorted_log(
     clicks = (rng.random(rates.shape) < rates * examined).astype(np.int8)
     columns: dict[str, Any] = {"context": context, "items": list(lists), "clicks": list(clicks)}
     return fc.read_log(pa.table(columns | {"day": day}), period="day" if dated else None)
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def log_table(records: Iterable[Record], **columns: Sequence[Any]) -> pa.Table:
-    """One row a record: context, items, clicks, and further columns."""
-    rows = list(records)
-    return pa.table(
-        {
-            "context": [record.context for record in rows],
-            "items": [list(record.items) for record in rows],
-            "clicks": pa.array([list(record.clicks) for record in rows], pa.list_(pa.float64())),
-            **columns,
-        }
-    )
-
-
-def weighted_log_table(records: Iterable[Record], **columns: Sequence[Any]) -> pa.Table:
-    """A log whose rows stand for `weight` records each."""
-    rows = list(records)
-    return log_table(rows, weight=[record.weight for record in rows], **columns)
-
-
-def lists_table(policy: Policy) -> pa.Table:
-    """One row a list: context, items, probability."""
-    rows = [(c, list(items), p) for c, lists in policy.items() for items, p in lists.items()]
-    context, items, probability = zip(*rows, strict=True)
-    return pa.table({"context": context, "items": items, "probability": probability})
-
-
-def marginals_table(policy: Policy) -> pa.Table:
-    """One row an item and position: context, item, position, probability."""
-    found: dict[tuple[Any, Any, int], float] = {}
-    for context, lists in policy.items():
-        for items, p in lists.items():
-            for k, item in enumerate(items, start=1):
-                found[context, item, k] = found.get((context, item, k), 0.0) + p
-    context, item, position = zip(*found, strict=True)
-    return pa.table(
-        {
-            "context": context,
-            "item": item,
-            "position": position,
-            "probability": list(found.values()),
-        }
-    )

@@ -1,16 +1,19 @@
-"""Random logs, candidates and questions, each by one number, from which it can be made again."""
+"""The hostile generator: odd names, weights, sizes and days; one seed, one case."""
 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
+from tests.cases.case import Asked, Case, Measure, Row, columns_of
+from tests.engines.looking import bucket_of
 from tests.truth import firsts, oracle
-from tests.truth.oracle import Record
+from tests.truth.oracle import Policy
 
 TEXTS = (
     *("", " ", "a", "A", "b", "NULL", "null", "None", "NaN", "inf", "0", "1", "01", "-1", "1e3"),
@@ -27,70 +30,26 @@ KINDS = (*LISTED, *LISTED, "Marginals", "Lists")
 BUCKETS = 30
 
 
-class Row(NamedTuple):
-    """One row of a log, with every role that a column can have."""
-
-    context: Any
-    items: tuple[Any, ...]
-    clicks: tuple[float, ...]
-    weight: float = 1
-    day: Any = 0
-    land: str | None = "NL"
-    unit: int = 0
-    chance: float = 1.0
-    chances: tuple[float, ...] = (1.0,) * 9
-
-    @property
-    def record(self) -> Record:
-        """As the oracle sees it."""
-        return Record(self.context, self.items, self.clicks, self.weight)
+def case_of(
+    rows: Sequence[Row],
+    candidate: Policy,
+    *,
+    seed: int = 0,
+    units: bool = False,
+    propensity: str = "chances",
+    **asked: Any,  # noqa: ANN401 - fields of the question
+) -> Case:
+    """These rows, a candidate and a question about it."""
+    roles: dict[str, Any] = {"count": "times", "period": "day", "segments": ("land",)}
+    roles |= {"unit": "user"} if units else {}
+    roles |= {"propensity": propensity} if asked.get("logging") == "propensity" else {}
+    return Case(seed, columns_of(rows), roles, {"new": candidate}, asked=Asked(**asked))
 
 
-class Measure(NamedTuple):
-    """A metric as the library spells it, and its θ; whether it is of first clicks."""
-
-    spelling: Any
-    theta: tuple[float, ...]
-    first: bool = False
-
-
-@dataclass(frozen=True)
-class Case:
-    """A log, a candidate and a question.
-
-    Attributes:
-        candidate: by context, lists and their probabilities.
-        kind: the policy that the library is given for it.
-        pi: the logging policy, where it is given.
-        slots: of how many rows times positions batches are.
-    """
-
-    seed: int
-    rows: list[Row]
-    candidate: dict[Any, dict[tuple[Any, ...], float]]
-    kind: str = "Lists"
-    models: tuple[str, ...] = oracle.MODELS
-    measures: tuple[Measure, ...] = ()
-    clips: tuple[float, ...] = (math.inf,)
-    missing: str = "production"
-    logging: str | None = None
-    pi: dict[Any, dict[tuple[Any, ...], float]] | None = None
-    by: bool = False
-    clusters: str | None = None
-    units: bool = False
-    propensity: str = "slot"
-    slots: int = 4_000_000
-
-    @property
-    def bounded(self) -> list[tuple[str, float]]:
-        """Each model with each M; those that are blind to items have none."""
-        none = (math.inf,)
-        return [(m, c) for m in self.models for c in (none if m in oracle.BLIND else self.clips)]
-
-    @property
-    def records(self) -> list[Record]:
-        """The log as the oracle sees it."""
-        return [row.record for row in self.rows]
+@cache
+def user_of(bucket: int) -> str:
+    """A user whose records fall into a bucket."""
+    return next(name for name in map(str, itertools.count()) if bucket_of(name) == bucket)
 
 
 def draw(seed: int) -> Case:
@@ -118,22 +77,25 @@ def draw(seed: int) -> Case:
         models = rng.choice((("list",), ("ip",), ("prefix",), ("ip", "prefix")))
     clips = (math.inf,) if any(m.first for m in measures) and rng.random() < 0.8 else _clips(rng)
     rng.shuffle(rows)
-    return Case(
-        seed,
+    asked: dict[str, Any] = {
+        "missing": rng.choice(("production", "production", "drop", "drop", "error")),
+        "by": rng.random() < 0.2,
+        "clusters": rng.choice((None, None, "record", "period")),
+    }
+    return case_of(
         rows,
         candidate,
-        kind,
-        models,
-        measures,
-        clips,
-        missing=rng.choice(("production", "production", "drop", "drop", "error")),
+        seed=seed,
+        units=rng.random() < 0.3,
+        propensity="chance" if models == ("list",) else "chances",
+        kind=kind,
+        models=models,
+        measures=measures,
+        clips=clips,
         logging=logging,
         pi=pi,
-        by=rng.random() < 0.2,
-        clusters=rng.choice((None, None, "record", "period")),
-        units=rng.random() < 0.3,
-        propensity="list" if models == ("list",) else "slot",
         slots=rng.choice((1, 7, 50, 4_000_000, 4_000_000, 4_000_000)),
+        **asked,
     )
 
 
@@ -191,7 +153,7 @@ def _rows(rng: random.Random, context: Any, pool: Sequence[Any], days: list[Any]
                 1,
                 rng.choice(days),
                 rng.choice(LANDS),
-                rng.randrange(BUCKETS),
+                user_of(rng.randrange(BUCKETS)),
                 chance,
                 tuple(min(1.0, chance * (1 + k)) for k in range(len(items))),
             )
@@ -210,7 +172,7 @@ def _weigh(rng: random.Random, rows: list[Row]) -> None:
         *((0.125, 0.5, 3.25), (0.1, 1 / 3, 2.7)),
     ]
     way = rng.choice(ways)
-    rows[:] = [row._replace(weight=rng.choice(way)) for row in rows]
+    rows[:] = [row._replace(times=rng.choice(way)) for row in rows]
 
 
 def _lists(
@@ -244,9 +206,9 @@ def rival(case: Case) -> Case:
     known = [x for x in case.candidate if rng.random() < 0.9] or list(case.candidate)
     found = {}
     for x in known:
-        alike = case.kind in LISTED and rng.random() < 0.3
+        alike = case.asked.kind in LISTED and rng.random() < 0.3
         found[x] = case.candidate[x] if alike else _lists(rng, x, pool, case.rows, single=False)
-    return replace(case, candidate=found, kind="Lists")
+    return case.proposing(new=found).asking(kind="Lists")
 
 
 def _stranger(pool: Sequence[Any]) -> Any:  # noqa: ANN401

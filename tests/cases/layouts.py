@@ -1,10 +1,9 @@
-"""Random logs in which every role of a column occurs, in all the types it may have."""
+"""Logs in which every role of a column occurs, in all the types and layouts that it may have."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from math import inf as INF
 from math import nan as NAN
@@ -14,22 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from tests.fuzz.draws import NUMBERS, TEXTS
+from tests.cases.case import Case
+from tests.cases.hostile import NUMBERS, TEXTS
 
 WORDS = ["zoë", "Anna", "anna", "東京🦆", " ", "O'Brien", "a\\b", "NULL", "10", "9"]
 LANDS = ["NL", "BE", "nl", None]
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A log and how it is read."""
-
-    name: str
-    table: pa.Table
-    roles: dict[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.name
 
 
 def _values(kind: str, count: int, rng: np.random.Generator) -> list[Any]:
@@ -58,8 +46,8 @@ def log_of(
     ragged: bool = True,
     graded: bool = False,
     faults: Sequence[int] = (),
-) -> pa.Table:
-    """A log of 90 rows with a column for every role; few distinct ones, so that rows repeat.
+) -> dict[str, list[Any]]:
+    """The columns of a log of 90 rows, one for every role; few are distinct, so that rows repeat.
 
     The first rows have these faults, one each.
     """
@@ -91,7 +79,7 @@ def log_of(
         )
     for row, number in zip(rows, faults, strict=False):
         row.update(faults_of(row, graded=graded)[number])
-    return pa.Table.from_pylist(rows)
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def faults_of(row: dict[str, Any], *, graded: bool = False) -> list[dict[str, Any]]:
@@ -122,24 +110,24 @@ UNITS = LISTS | {"unit": "user"}
 ALL = UNITS | {"period": "day", "segments": ["land", "device"]}
 
 LOGS = [
-    Drawn("clicks alone", log_of(1), LISTS),
-    Drawn("one context", log_of(2, ragged=False), LISTS | {"context": None, "period": "day"}),
-    Drawn("graded", log_of(3, items="text", graded=True), LISTS | {"period": "day"}),
-    Drawn("large integers", log_of(4, "large integers", "large integers", "integers"), ALL),
-    Drawn("text", log_of(5, "text", "text", "text"), ALL | {"count": "times"}),
-    Drawn("times", log_of(6, "integers", periods="times"), ALL | {"propensity": "p"}),
-    Drawn("slots", log_of(7, ragged=False), ALL | {"propensity": "slots", "count": "half"}),
-    Drawn(
+    Case("clicks alone", log_of(1), LISTS),
+    Case("one context", log_of(2, ragged=False), LISTS | {"context": None, "period": "day"}),
+    Case("graded", log_of(3, items="text", graded=True), LISTS | {"period": "day"}),
+    Case("large integers", log_of(4, "large integers", "large integers", "integers"), ALL),
+    Case("text", log_of(5, "text", "text", "text"), ALL | {"count": "times"}),
+    Case("times", log_of(6, "integers", periods="times"), ALL | {"propensity": "p"}),
+    Case("slots", log_of(7, ragged=False), ALL | {"propensity": "slots", "count": "half"}),
+    Case(
         "rewards", log_of(8, items="text"), ALL | {"rewards": {"orders": "orders", "eur": "price"}}
     ),
-    Drawn("all roles", log_of(9), ALL),
-    Drawn("weights", log_of(10, "integers"), ALL | {"count": "times"}),
-    Drawn(
+    Case("all roles", log_of(9), ALL),
+    Case("weights", log_of(10, "integers"), ALL | {"count": "times"}),
+    Case(
         "faults",
         log_of(11, faults=range(EASY)),
         ALL | {"count": "times", "propensity": "p", "invalid": "drop"},
     ),
-    Drawn(
+    Case(
         "everything",
         log_of(12, "text", "text", "dates", graded=True, faults=range(EASY)),
         ALL
@@ -152,35 +140,32 @@ LOGS = [
 _LISTED = ("list", "clicked", "orders", "price", "slots")
 
 
-def in_columns(log: Drawn) -> Drawn:
+def in_columns(log: Case) -> Case:
     """The same log with a column a position instead of arrays."""
-    table, names = log.table, {}
+    columns: dict[str, Any] = {c: v for c, v in log.columns.items() if c not in _LISTED}
+    names: dict[str, Any] = {}
     for column in _LISTED:
-        lists = table[column].to_pylist()
-        kind = table.schema.field(column).type.value_type
+        lists = [one or [] for one in log.columns[column]]
         names[column] = [f"{column}{k}" for k in range(max(map(len, lists)))]
         for k, name in enumerate(names[column]):
             values = [some[k] if k < len(some) else None for some in lists]
-            table = table.append_column(name, pa.array(values, kind))
-    return Drawn(f"{log.name}, in columns", table.drop(list(_LISTED)), _renamed(log.roles, names))
+            columns[name] = pa.array(values, log.table[column].type.value_type)
+    return Case(f"{log}, in columns", columns, _renamed(log.roles, names))
 
 
-def in_rows(log: Drawn) -> Drawn:
+def in_rows(log: Case) -> Case:
     """The same log with a row an impression instead of arrays."""
-    rows = [
-        {
-            **{name: value for name, value in row.items() if name not in _LISTED},
-            **{name: row[name][k] if k < len(row[name]) else None for name in _LISTED},
-            "number": number,
-            "place": k + 1,
-        }
-        for number, row in enumerate(log.table.to_pylist())
-        for k in range(len(row["list"]))
-    ]
-    kinds = {f.name: f.type.value_type if f.name in _LISTED else f.type for f in log.table.schema}
-    schema = pa.schema({**kinds, "number": pa.int64(), "place": pa.int64()})
+    places = [(row, k) for row, one in enumerate(log.columns["list"]) for k in range(len(one))]
+    columns: dict[str, Any] = {}
+    for name, values in log.columns.items():
+        if name in _LISTED:
+            some = [values[row][k] if k < len(values[row]) else None for row, k in places]
+            columns[name] = pa.array(some, log.table[name].type.value_type)
+        else:
+            columns[name] = pa.array([values[row] for row, _ in places], log.table[name].type)
+    columns["number"], columns["place"] = [row for row, _ in places], [k + 1 for _, k in places]
     roles = _renamed(log.roles, {name: name for name in _LISTED}) | {"long": ("number", "place")}
-    return Drawn(f"{log.name}, in rows", pa.Table.from_pylist(rows, schema=schema), roles)
+    return Case(f"{log}, in rows", columns, roles)
 
 
 def _renamed(roles: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
@@ -206,12 +191,12 @@ def rows_of(log: fc.Log | fc.Tally) -> pa.Table:
 
 
 @cache
-def tally_here(log: Drawn) -> fc.Tally:
+def tally_here(log: Case) -> fc.Tally:
     """The tally that DuckDB gives."""
-    return fc.tally(fc.read_log(log.table, **log.roles))
+    return fc.tally(log.log)
 
 
-def assert_same_tally(there: fc.Log, log: Drawn) -> None:
+def assert_same_tally(there: fc.Log, log: Case) -> None:
     """The tally of a log that was read elsewhere is that of DuckDB, to the last bit."""
     found, here = fc.tally(there), tally_here(log)
     assert (found.shape, found.dropped) == (here.shape, here.dropped)
