@@ -1,6 +1,6 @@
 """Lines and branches that the tests reach, by room: `.ci/run branches`.
 
-Reads what pytest-cov recorded. `benchmarks.mutants` reads the same record.
+Reads what pytest-cov recorded.
 """
 
 from __future__ import annotations
