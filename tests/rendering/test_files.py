@@ -78,7 +78,7 @@ for ending in ("png", "pdf", "html", "svg", "csv", "json", "parquet"):
         result.save(f"rows.{ending}")
     except fc.errors.MissingDependency as error:
         print(error)
-print(main(["reproduce", "none.tsv", "-o", "figures"]))
+print(main(["reproduce", "rows.csv", "-o", "figures"]))
 sys.exit(main(["backtest", "none.parquet", "-o", "chart.png"]))
 """
 
