@@ -145,10 +145,17 @@ def worlds(of: Results) -> Iterator[str]:
         "mnl": "choose one item of the list",
         "trust": "click at the top whatever stands there",
         "kinds": "of three kinds, by query",
+        "grid": "position-based, in a grid",
+        "devices": "half of them on phones",
+        "abandon": "give up, sooner after a click",
+        "twice": "stop after the second click",
+        "ubm": "look further after a click",
     }
-    yield head("readers", "bias", "RMSE", "held", "width")
+    yield head("readers", "answers", "bias", "RMSE", "held", "width", "right", "wrong")
     for world, label in labels.items():
-        yield line(label, *measured(of.row("worlds", world=world), None, 0.92))
+        row = of.row("worlds", world=world)
+        told = (whole(row[name]) for name in ("right", "wrong"))
+        yield line(label, f"{row['answers']}", *measured(row, None, 0.92), *told)
 
 
 def replay(of: Results) -> Iterator[str]:
