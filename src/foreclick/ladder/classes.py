@@ -46,7 +46,7 @@ EM_RECORDS = 50_000
 LEAST_SHARE = 0.15
 """A class of a smaller share of records is dropped."""
 
-MOST_ROUNDS, LEAST_ROUNDS, SETTLED = 24, 11, 0.01
+MOST_ROUNDS, LEAST_ROUNDS, SETTLED = 60, 11, 0.01
 """Rounds of EM, until shares and κ move by less."""
 
 COEFFICIENT_ROUNDS = 1, 3, 5, 8, 11
