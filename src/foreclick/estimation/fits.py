@@ -54,21 +54,18 @@ class FitReport(NamedTuple):
         iterations: the steps that it took.
         score: the largest score, in its standard errors.
         condition: the condition number of the slope, scaled to a diagonal of 1.
-        detail: what else it found, for `--debug`.
     """
 
     converged: bool
     iterations: int
     score: float = 0.0
     condition: float = 1.0
-    detail: str = ""
 
     def __str__(self) -> str:
         """In words, for `--debug`."""
         how = "converged" if self.converged else "did not converge"
         steps = f"{self.iterations} {plural(self.iterations, 'step')}"
-        said = f"{how} in {steps}, score {self.score:.1e}, condition {self.condition:.3g}"
-        return f"{said}; {self.detail}" if self.detail else said
+        return f"{how} in {steps}, score {self.score:.1e}, condition {self.condition:.3g}"
 
     @classmethod
     def of(cls, iterations: int, score: Floats, slope: Floats, *, converged: bool) -> FitReport:

@@ -45,7 +45,7 @@ class Patterns(NamedTuple):
 
     Attributes:
         pair_context: Shape (P,); `clicks`: Shape (P,): C.
-        features: Shape (P, 4): powers of production's.
+        features: Shape (P, 5): powers of production's, and its rise.
         lists: Shape (L, K): the pair of each slot; P where nothing is shown.
         list_context, n: Shape (L,): context, and records.
         hits: Shape (L, K): clicks.
