@@ -1,9 +1,14 @@
 """If this fails, a fit that has not converged gives numbers that look like any others."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import foreclick as fc
+from foreclick.batches import batches_of
 from foreclick.errors import ModelError
+from foreclick.estimators import Ladder
+from foreclick.ladder.fit import production_fit
 from foreclick.simulate.shop import Shop, draw
 
 LIMITS = ("coefficients.ROUNDS", "rates.LEVEL_ROUNDS")
@@ -77,3 +82,45 @@ def test_strengths_that_do_not_settle_are_noticed(log, monkeypatch):
     found = fc.evaluate(tally, new, metrics="clicks@2", estimators="ladder")
     assert found["verdict"] == ["cannot tell"]
     assert "the fit of click rates did not converge" in str(found)
+
+
+# --- logs whose clicks by period identify nothing -------------------------------------------------
+
+
+def lists_as_periods(seed, contexts=8, items=12, lists=40, positions=5):
+    """A log whose periods are its lists, in no order; rates of items have a long tail."""
+    rng, rows = np.random.default_rng(seed), []
+    for x in range(contexts):
+        rate = np.minimum(rng.gamma(0.15, 1.0, items), 0.95)
+        for _ in range(lists):
+            shown = np.argsort(-rate + rng.normal(0, 0.3, items))[:positions]
+            clicks = rng.random((int(2 + rng.pareto(0.8) * 5), positions)) < rate[shown]
+            rows += [(f"q{x}", shown, each, str(shown)) for each in clicks[:2_000]]
+    columns: dict[str, list[object]] = {
+        "query": [r[0] for r in rows],
+        "shown": [r[3] for r in rows],
+    }
+    for k in range(positions):
+        columns[f"item_{k}"] = [str(row[1][k]) for row in rows]
+        columns[f"clicks_{k}"] = [int(row[2][k]) for row in rows]
+    log = fc.read_log(
+        pa.table(columns), context="query", items="item_*", clicks="clicks_*", period="shown"
+    )
+    return fc.tally(log)
+
+
+def test_every_fit_is_solved_with_or_without_periods():
+    tallies = [lists_as_periods(seed) for seed in range(6)]
+    fits = [production_fit(batches_of(tally), Ladder(), "clicks") for tally in tallies]
+    assert {fit.spec.by_period_fails for fit in fits} == {True, False}
+    for fit in fits:
+        assert all(report.converged and report.score < 1 for report in fit.reports)
+        assert fit.spec.dated is not fit.spec.by_period_fails
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_answer_says_that_periods_are_left_out(seed):
+    tally = lists_as_periods(seed)
+    fails = production_fit(batches_of(tally), Ladder(), "clicks").spec.by_period_fails
+    found = fc.evaluate(tally, fc.Observed(tally), estimators="ladder")
+    assert ("the fit leaves periods out" in " ".join(found.notes)) is fails

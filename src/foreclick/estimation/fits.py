@@ -157,6 +157,7 @@ class FitSummary:
         leakages: by candidate, tests of whether it knows these clicks.
         unreachable: by candidate, the share of what it shows that production cannot show.
         click_values: whether the reward was counted as clicks times what a click earns.
+        by_period_fails: whether the fit left periods out, since it did not converge by them.
     """
 
     reward: str
@@ -167,6 +168,7 @@ class FitSummary:
     leakages: tuple[Leakage, ...]
     unreachable: tuple[float, ...]
     click_values: bool
+    by_period_fails: bool
 
     @property
     def converged(self) -> bool:

@@ -162,6 +162,8 @@ def solve(
     slope[~free, ~free] = 1.0
     converged = size < close and all(part.rates(at).settled for part in parts)
     report = FitReport.of(iterations, score * free, slope, converged=converged)
+    # At a bound of the intercept no step moves a rate, though the score may be far from 0.
+    report = report._replace(converged=converged and report.score < 1)
     return Solution(at, slope, np.where(free, equations.precision, 0.0), report)
 
 

@@ -399,6 +399,10 @@ def _fit_production(log: FitLog, ladder: Ladder, reward: str, *, rise: bool = Tr
     unit, dated = facts.units.get(reward, 1.0), facts.dated
     spec = LadderSpec(ladder, reward, unit, dated, facts.sample, rise=dated and rise)
     plain = _fit_alternately(batches, _start(batches, spec))
+    if dated and not all(report.converged for report in plain.reports):
+        report_detail("Clicks by period do not identify the coefficients, so periods are left out")
+        spec = replace(spec, dated=False, rise=False, by_period_fails=True)
+        plain = _fit_alternately(batches, _start(batches, spec))
     fit = _fit_rise(batches, plain) if spec.rise else plain
     fit = _fit_stopping(batches, fit, plain.parameters)
     parts = _pairs(batches, fit)

@@ -28,6 +28,7 @@ class LadderSpec:
         dated: whether the log has enough periods for clicks to be predicted from those before.
         sample: the contexts that all of it is learnt from.
         rise: whether production's rise may be a feature.
+        by_period_fails: whether the fit does not converge by periods, so `dated` is not so.
     """
 
     ladder: Ladder
@@ -36,6 +37,7 @@ class LadderSpec:
     dated: bool = True
     sample: Sample = EVERYTHING
     rise: bool = False
+    by_period_fails: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,4 +130,5 @@ class CandidateFit:
             self.leakages,
             tuple(each.unreachable for each in self.overlaps),
             click_values=self.click_values is not None,
+            by_period_fails=self.log.spec.by_period_fails,
         )

@@ -404,5 +404,10 @@ def fit_notes(tally: Tally, question: Question, estimates: Estimates) -> list[st
                 "production could have shown them, use "
                 "estimators=Ladder(same_retrieval=True)."
             )
+        if fit.by_period_fails:
+            notes.append(
+                "Clicks by period do not identify click rates here, so the fit leaves periods out, "
+                "and allows for no ranker that reacts to clicks. Are the periods days in order?"
+            )
         notes += fit.drift.of_items()
     return notes
