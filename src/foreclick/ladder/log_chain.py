@@ -9,7 +9,7 @@ import numpy as np
 from foreclick.batches import Batch, Floats, padded
 from foreclick.kept import kept
 from foreclick.ladder.behaviour import Reading
-from foreclick.ladder.features import pair_days
+from foreclick.ladder.features import WITH_RISE, pair_days
 from foreclick.ladder.fitted import LadderFit, LadderSpec
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters, Rates, rates
@@ -96,23 +96,28 @@ def pairs_of(batch: Batch, log: LadderFit, p: Floats, kappa_factor: float = 1.0)
         p: Shape (K,): examination, by which finer rungs pass on.
         kappa_factor: κ is taken to be so many times as large.
     """
-    spec = log.spec
+    spec, count = log.spec, len(log.parameters.beta)
     if not log.finer and not log.reading.by_list:
-        pairs = plain_pairs(batch, spec.reward, spec.unit, dated=spec.dated)
-    else:
-        exposed, passed = fit_exposure(batch, log, p, kappa_factor)
-        days = pair_days(batch, dated=spec.dated)
-        by_day = log.reading.readers_by_day(batch, kappa_factor) if spec.dated else None
-        if by_day is not None:
-            exposed = by_day if passed is None else by_day * passed[days.lists.list]
-        pairs = Pairs(days, spec.reward, spec.unit, exposed, passed)
-    return pairs.with_production(len(log.parameters.beta))
+        make = plain_pairs if count < WITH_RISE else pairs_with_rise
+        return make(batch, spec.reward, spec.unit, dated=spec.dated)
+    exposed, passed = fit_exposure(batch, log, p, kappa_factor)
+    days = pair_days(batch, dated=spec.dated)
+    by_day = log.reading.readers_by_day(batch, kappa_factor) if spec.dated else None
+    if by_day is not None:
+        exposed = by_day if passed is None else by_day * passed[days.lists.list]
+    return Pairs(days, spec.reward, spec.unit, exposed, passed).with_production(count)
 
 
 @kept
 def plain_pairs(batch: Batch, reward: str, unit: float, *, dated: bool) -> Pairs:
     """Those whose clicks and readers all count."""
     return Pairs(pair_days(batch, dated=dated), reward, unit)
+
+
+@kept
+def pairs_with_rise(batch: Batch, reward: str, unit: float, *, dated: bool) -> Pairs:
+    """The same with production's rise."""
+    return plain_pairs(batch, reward, unit, dated=dated).with_production(WITH_RISE)
 
 
 def fitted_pairs(batch: Batch, log: LadderFit) -> Pairs:
