@@ -27,8 +27,8 @@ MODULES = {
 }
 """The first words of the studies of each module."""
 
-COMMANDS = {"perf": "perf", "spark": "on_spark", "evidence": "evidence"}
-"""What measures or makes something else, and the module whose `main` does it."""
+COMMANDS = {"perf": "perf.main", "spark": "perf.spark", "evidence": "evidence.main"}
+"""What measures or makes something else, and the function that does it."""
 
 
 def described() -> str:
@@ -46,12 +46,13 @@ def main() -> None:
     """Find the study by one or two words, and run it with the rest."""
     first, *rest = sys.argv[1:] or [""]
     if first in COMMANDS:
-        import_module(f"benchmarks.{COMMANDS[first]}").main(rest)
+        module, function = COMMANDS[first].split(".")
+        getattr(import_module(f"benchmarks.{module}"), function)(rest)
         return
-    module = next((m for m, names in MODULES.items() if first in names.split()), None)
-    if module is None:
+    home = next((m for m, names in MODULES.items() if first in names.split()), None)
+    if home is None:
         raise SystemExit(f"{__doc__}\n\n{described()}\n\nNAME --help says what each may be asked.")
-    import_module(f"benchmarks.{module}")
+    import_module(f"benchmarks.{home}")
     two = " ".join([first, *rest[:1]])
     name, given = (two, rest[1:]) if two in STUDIES else (first, rest)
     if name not in STUDIES:

@@ -310,7 +310,7 @@ def scale(of: Results) -> Iterator[str]:
             f"off by {row['offset']:.2f} half-widths, width {row['wider']:.2f} ×, "
             f"held {whole(row['held'])}",
         )
-    spark = of.row("spark", part="drawn")
+    spark = of.row("perf", log="spark, 10,000,000", step="drawn")
     yield line(
         "10 million lists, a million drawn, two Spark workers beside Spark SQL by hand",
         f"{spark['cpu']:.2f} × CPU, {spark['clock']:.2f} × clock",

@@ -3,6 +3,7 @@
 | kind | is |
 |---|---|
 | shop | a long tail of queries, lists that hardly repeat (`simulate.shop`) |
+| spark | the same, on a Spark cluster |
 | repeating | most lists were shown before (`simulate.yandex_like`) |
 | unique | contexts that never repeat |
 | periods | half as many periods as records |
@@ -235,6 +236,7 @@ SHAPES: dict[str, Callable[[int], tuple[int, int, int, int]]] = {
 }
 KINDS = {
     "shop": Kind(write_shop, ROLES, ALL),
+    "spark": Kind(write_shop, ROLES, ("same", "killed", "kept", "timed", "drawn")),
     "repeating": Kind(write_repeating, ROLES, ALL),
     **{name: Kind(partial(write_extreme, of=of), DAILY, FEW) for name, of in SHAPES.items()},
     "contexts": Kind(write_contexts, WEIGHED, ("tally", "optimize")),

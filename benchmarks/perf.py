@@ -4,36 +4,55 @@
     python -m benchmarks perf --logs unique periods single deep --sizes 1000000 --threads 1
     python -m benchmarks perf --logs events --sizes 10000000 --threads 1
     python -m benchmarks perf --logs raw --sizes 20000000 --threads 1
+    python -m benchmarks spark same killed kept --records 1000000
+    python -m benchmarks spark timed drawn --records 10000000
 
 Kinds of logs are those of `benchmarks.logs`. Every step is a process of its own, so that its peak
 of memory is its own, under DuckDB's memory limit and with a number of BLAS threads. What is
 compared is seconds of processors; the first step of a kind is the same work in hand-written SQL,
 measured in the same run: the group-by of a log with the rules of a log checked on its rows; the
 join of events; how often queries of a raw file occur by day.
+
+On a real Spark cluster, `same` compares the tally and its answers with those of DuckDB; `killed`
+does so, too, and kills a worker in the middle of a tally, twice (once if there are few records);
+`kept` evaluates a tally that stays in the cluster against one that was copied, and kills a worker
+in the middle of that. `timed` measures the tally against the same work in Spark SQL written by
+hand, in turn; `drawn` does so of a tenth of the records, by contexts, and compares them with what
+DuckDB draws.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
+import io
 import json
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import foreclick as fc
 from benchmarks.logs import KINDS
+from benchmarks.spark_cluster import Cluster
+from benchmarks.study import command_of, keep
+from foreclick.tallies import base
 
 COMPARED = 20
 """Candidates of a comparison, unless `--candidates` says otherwise."""
@@ -42,10 +61,11 @@ COMPARED = 20
 class Watch:
     """Processor seconds of each step, the clock's, and the peak of memory after it."""
 
-    def __init__(self, folder: Path, memory: str, candidates: int) -> None:
+    def __init__(self, folder: Path, memory: str, candidates: int, rounds: int = 3) -> None:
         self.steps: dict[str, dict[str, float]] = {}
-        self.folder, self.memory, self.candidates = folder, memory, candidates
-        self.roles = KINDS[folder.name.rpartition("-")[0]].roles
+        self.folder, self.memory, self.candidates, self.rounds = folder, memory, candidates, rounds
+        kind, _, size = folder.name.rpartition("-")
+        self.roles, self.records = KINDS[kind].roles, int(size)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -64,8 +84,6 @@ class Watch:
 
     def tally(self) -> Any:
         """The tally that the step of this name wrote."""
-        import foreclick as fc
-
         return fc.read_tally(self.folder / "tally")
 
 
@@ -92,8 +110,6 @@ def peak() -> float:
 
 def connect(memory: str) -> Any:
     """DuckDB without foreclick, under the same limit."""
-    import duckdb
-
     connection = duckdb.connect(config={"memory_limit": memory})
     connection.execute("SET preserve_insertion_order = false")
     connection.execute(f"SET temp_directory = '{tempfile.gettempdir()}/bench-spill'")
@@ -183,7 +199,6 @@ def raw_by_hand(watch: Watch) -> None:
 
 def tally(watch: Watch) -> None:
     """Parquet to a tally in a file."""
-    import foreclick as fc
     from foreclick.engines import laptop
 
     with watch.step("tally"):
@@ -194,8 +209,6 @@ def tally(watch: Watch) -> None:
 
 def answers(watch: Watch) -> None:
     """The default answer of a first candidate, and of the next."""
-    import foreclick as fc
-
     counted = watch.tally()
     for step, name in (("first", "better"), ("next", "similar")):
         with watch.step(step):
@@ -204,8 +217,6 @@ def answers(watch: Watch) -> None:
 
 def compare(watch: Watch) -> None:
     """Candidates that have two items exchanged; beyond all such pairs, in any order."""
-    import foreclick as fc
-
     table = pq.read_table(watch.candidate("better"))
     lists = np.stack(table["items"].to_numpy())
     depth, rng = lists.shape[1], np.random.default_rng(0)
@@ -226,8 +237,6 @@ def compare(watch: Watch) -> None:
 
 def report(watch: Watch) -> None:
     """A report of one candidate."""
-    import foreclick as fc
-
     with watch.step("report"):
         found = fc.report(watch.tally(), watch.candidate("better"))
         found.save(watch.folder / "report.html")
@@ -235,24 +244,18 @@ def report(watch: Watch) -> None:
 
 def backtest(watch: Watch) -> None:
     """The default backtest."""
-    import foreclick as fc
-
     with watch.step("backtest"):
         fc.backtest(watch.tally())
 
 
 def optimize(watch: Watch) -> None:
     """The best policy."""
-    import foreclick as fc
-
     with watch.step("optimize"):
         fc.optimize(watch.tally())
 
 
 def from_events(watch: Watch) -> None:
     """Events to a log."""
-    import foreclick as fc
-
     match = fc.events.Match("request_id", time=("shown_at", "done_at"))
     shown, actions = f"{watch.folder}/shown.parquet", f"{watch.folder}/actions.parquet"
     with watch.step("from_events"):
@@ -261,17 +264,172 @@ def from_events(watch: Watch) -> None:
 
 def reproduce(watch: Watch) -> None:
     """The paper's experiments, from the raw file to the figures."""
-    from foreclick.cli import main
+    from foreclick.cli import main as reproduced
 
     sys.argv = ["foreclick", "reproduce", f"{watch.folder}/train", "-o", f"{watch.folder}/figures"]
-    with watch.step("reproduce"), contextlib.suppress(SystemExit):
-        main()
+    told = contextlib.redirect_stdout(io.StringIO())
+    with watch.step("reproduce"), contextlib.suppress(SystemExit), told:
+        reproduced()
+
+
+# --- on a Spark cluster ---------------------------------------------------------------------------
+
+ASKED: dict[str, Any] = {
+    "metrics": ["clicks@2", "clicks@3", "dcg@10"],
+    "estimators": ["list", "ip", "item", "pbm", "rctr"],
+}
+FEW: dict[str, Any] = {"metrics": "clicks@3", "estimators": "ip"}
+POSITIONS = range(1, 11)
+QUICK = 100_000
+"""Below so many records, it is a test: one estimate, and JVMs that start fast."""
+
+
+class Spark:
+    """A log in a session of a cluster."""
+
+    def __init__(self, watch: Watch, cluster: Cluster) -> None:
+        self.watch, self.cluster, self.quick = watch, cluster, watch.records < QUICK
+        self.files = f"{watch.folder}/log-*.parquet"
+        self.spark = cluster.session(fast=self.quick)
+
+    def there(self, sample: int | None = None) -> fc.Tally:
+        """The tally on the cluster."""
+        frame = self.spark.read.parquet(self.files)
+        return fc.tally(fc.read_log(frame, **self.watch.roles, sample=sample))
+
+    def here(self, sample: int | None = None) -> fc.Tally:
+        """The tally in DuckDB."""
+        return fc.tally(fc.read_log(self.files, **self.watch.roles, sample=sample))
+
+    @contextmanager
+    def death(self, after: float) -> Iterator[None]:
+        """Within it, a worker dies after so many seconds; then another comes."""
+        timer = threading.Timer(after, self.cluster.kill_worker)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.join()
+            self.cluster.add_worker()
+
+    def same(self) -> None:
+        """The tally and its answers, to the last bit."""
+        here, there = self.here(), self.there()
+        assert there.to_arrow().equals(here.to_arrow()), "the tally differs"
+        asked = FEW if self.quick else ASKED
+        found, expected = (
+            fc.evaluate(tally, self.watch.candidate("better"), **asked) for tally in (there, here)
+        )
+        assert repr(found.to_dicts()) == repr(expected.to_dicts()), "an answer differs"
+        print(f"same: {here.row_count():,} rows of the tally and {len(found.to_dicts())} answers")
+        print(f"same: {found.notes[0]}")
+
+    def killed(self) -> None:
+        """A worker is killed in the middle of a tally, and another comes; once a moment."""
+        expected, start = self.here().to_arrow(), time.perf_counter()
+        self.there().row_count()
+        takes = time.perf_counter() - start
+        for number, moment in enumerate((0.3,) if self.quick else (0.3, 0.6), start=1):
+            with self.death(takes * moment):
+                assert self.there().to_arrow().equals(expected), "the tally differs"
+            print(f"killed {number}: a worker died at {moment:.0%} of a tally; not a bit differs")
+
+    def kept(self) -> None:
+        """An evaluation in the cluster, over ranges of contexts, against one of a copied tally."""
+
+        def evaluated(rows: int) -> tuple[float, str, str]:
+            """From a tally that was just made; one of more rows stays where it is."""
+            base.HOME_ROWS = rows
+            tally = self.there()
+            tally.row_count()
+            start = time.perf_counter()
+            found = fc.evaluate(tally, self.watch.candidate("better"), **ASKED)
+            return time.perf_counter() - start, repr(found.to_dicts()), found.notes[0]
+
+        home, expected, _ = evaluated(base.HOME_ROWS)
+        there, found, note = evaluated(0)
+        assert found == expected, "an answer differs"
+        print(f"kept: {note}\nkept: {there:.1f} s, at home {home:.1f} s (goal 3 ×)")
+        with self.death(0.5 * there):
+            assert evaluated(0)[1] == expected, "an answer differs"
+        print("kept: a worker died in the middle of an evaluation; not a bit differs")
+
+    def by_hand(self, _: object) -> int:
+        """The tally in Spark SQL, with the rules of a log checked on its rows."""
+        self.spark.read.parquet(self.files).createOrReplaceTempView("raw")
+        columns = ", ".join(
+            f"get(items, {k - 1}) AS item_{k}, get(clicks, {k - 1}) AS click_{k}" for k in POSITIONS
+        )
+        keys = ", ".join(["query", "day", "bucket", *(f"item_{k}, click_{k}" for k in POSITIONS)])
+        tally = self.spark.sql(
+            f"SELECT {keys}, max(length) AS length, count(*) AS n FROM (SELECT query, day, "
+            f"pmod(hash(user), 30) AS bucket, {columns}, greatest(size(items), size(clicks)) "
+            f"AS length FROM raw) GROUP BY {keys}"
+        ).persist()
+        tally.createOrReplaceTempView("by_hand")
+        rows = int(tally.count())
+        broken = ", ".join(f"sum(CASE WHEN {rule} THEN n END)" for rule in rules(POSITIONS))
+        (found,) = self.spark.sql(f"SELECT {broken}, max(length) FROM by_hand").collect()
+        assert tuple(found)[:5] == (None,) * 5
+        tally.unpersist(blocking=True)
+        return rows
+
+    def ours(self, sample: int | None) -> int:
+        """The tally, which leaves no memory taken from what comes next."""
+        tally = self.there(sample)
+        engine, found = tally.engine, int(tally.row_count())
+        del tally
+        gc.collect()
+        engine.drop_unused()
+        return found
+
+    def drawn(self) -> None:
+        """The tally of a tenth of the records beside all of it by hand."""
+        sample = max(self.watch.records // 10, 1_000)
+        here, there = (side(sample).to_arrow() for side in (self.here, self.there))
+        assert there.equals(here), "other contexts are drawn"
+        self.timed("drawn", sample)
+
+    def timed(self, part: str = "timed", sample: int | None = None) -> None:
+        """In turn; the first round only warms up the JVMs, which costs several times the work.
+
+        Beside the clock stands the processor time of the workers: it bears that others are at work
+        on the machine. Both become ratios to what the work by hand takes.
+        """
+        works = [("ours", self.ours), ("by hand", self.by_hand)]
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in works}
+        for number in range(self.watch.rounds + 1):
+            for name, work in works if number % 2 == 0 else works[::-1]:
+                start, busy = time.perf_counter(), self.cluster.busy()
+                rows = work(sample)
+                took = time.perf_counter() - start, self.cluster.busy() - busy
+                warm = "warm-up: " if number == 0 else ""
+                print(
+                    f"{part}, {warm}{name} {took[0]:.1f} s, {took[1]:.1f} s of the workers, "
+                    f"{rows:,} rows"
+                )
+                seconds[name] += [took] if number else []
+        (clock, cpu), theirs = (
+            [statistics.median(kind) for kind in zip(*took, strict=True)]
+            for took in seconds.values()
+        )
+        self.watch.steps[part] = {"clock": clock / theirs[0], "cpu": cpu / theirs[1]}
+
+
+def on_spark(part: str, watch: Watch) -> None:
+    """One of the above, on a cluster of its own."""
+    with Cluster() as cluster:
+        run = Spark(watch, cluster)
+        try:
+            getattr(run, part)()
+        finally:
+            run.spark.stop()
 
 
 OURS = (tally, answers, compare, report, backtest, optimize, from_events, reproduce)
 PROCESSES: dict[str, Callable[[Watch], None]] = {
     process.__name__: process for process in (engine, events_by_hand, raw_by_hand, *OURS)
-}
+} | {part: partial(on_spark, part) for part in KINDS["spark"].steps}
 
 
 # --- the run ------------------------------------------------------------------------------------
@@ -281,16 +439,17 @@ def measure(process: str, folder: Path, args: argparse.Namespace, threads: int) 
     """The steps of a process, with so many BLAS threads; 0 for as many as it takes."""
     blas = {"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}
     command = [sys.executable, "-m", "benchmarks", "perf", "--one", process, str(folder)]
+    for option in ("memory", "candidates", "rounds"):
+        command += [f"--{option}", str(getattr(args, option))]
     done = subprocess.run(
-        [*command, "--memory", args.memory, "--candidates", str(args.candidates)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | blas,
+        command, capture_output=True, text=True, check=False, env=os.environ | blas
     )
     if done.returncode:
         return {process: {"failed": done.stderr.strip().splitlines()[-1][:200]}}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    *told, last = done.stdout.splitlines()
+    for line in told:
+        print(f"  {line}", flush=True)
+    found: dict[str, Any] = json.loads(last)
     return found
 
 
@@ -299,13 +458,15 @@ def show(steps: dict[str, Any], bare: float) -> None:
     for name, step in steps.items():
         if "failed" in step:
             print(f"  {name:11s} failed: {step['failed']}", flush=True)
-            continue
-        ratio = f"{step['cpu'] / bare:6.2f} × engine" if bare else ""
-        print(
-            f"  {name:11s} {step['cpu']:8.2f} CPU s {ratio:16s} {step['clock']:8.2f} s by the "
-            f"clock  peak {step['peak']:5.2f} GB",
-            flush=True,
-        )
+        elif "peak" not in step:
+            print(f"  {name:11s} {step['cpu']:.2f} × CPU, {step['clock']:.2f} × clock", flush=True)
+        else:
+            ratio = f"{step['cpu'] / bare:6.2f} × engine" if bare else ""
+            print(
+                f"  {name:11s} {step['cpu']:8.2f} CPU s {ratio:16s} {step['clock']:8.2f} s by the "
+                f"clock  peak {step['peak']:5.2f} GB",
+                flush=True,
+            )
 
 
 def run(name: str, folder: Path, args: argparse.Namespace, steps: Sequence[str]) -> list[Any]:
@@ -332,13 +493,14 @@ def main(given: Sequence[str]) -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 0], help="0: all cores")
     parser.add_argument("--memory", default="2GB", help="of DuckDB")
     parser.add_argument("--candidates", type=int, default=COMPARED, help="that are compared")
+    parser.add_argument("--rounds", type=int, default=3, help="on Spark, in turn with its own SQL")
     parser.add_argument("--folder", type=Path, help="where logs are kept; by default, nowhere")
     parser.add_argument("--save", action="store_true", help="also into results/perf.json")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args(given)
     if args.one:
         process, path = args.one
-        watch = Watch(Path(path), args.memory, args.candidates)
+        watch = Watch(Path(path), args.memory, args.candidates, args.rounds)
         PROCESSES[process](watch)
         print(json.dumps(watch.steps))
         return
@@ -356,6 +518,16 @@ def main(given: Sequence[str]) -> None:
         if args.folder is None:
             shutil.rmtree(root)
     if args.save:
-        from benchmarks.study import command_of, keep
-
         keep("perf", command_of("perf", given), rows)
+    if any("failed" in row for row in rows):
+        raise SystemExit(1)
+
+
+def spark(given: Sequence[str]) -> None:
+    """The steps of the log "spark" by a shorter command."""
+    parser = argparse.ArgumentParser("spark", description="A shop's log on a real Spark cluster")
+    parser.add_argument("parts", nargs="+", choices=KINDS["spark"].steps)
+    parser.add_argument("--records", default="1000000")
+    args, rest = parser.parse_known_args(given)
+    asked = ["--logs", "spark", "--sizes", args.records, "--threads", "0", *rest]
+    main([*asked, "--steps", *args.parts])

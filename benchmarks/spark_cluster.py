@@ -19,30 +19,24 @@ from types import TracebackType
 from typing import Any
 
 HOST = "127.0.0.1"
+PATIENCE = 90.0
+"""Seconds until all of it must be there."""
+
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
+_FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Cluster:
-    """A standalone master and its workers.
+    """A standalone master and two workers, each with a core and two gigabytes."""
 
-    Args:
-        workers: how many.
-        cores: that each of them offers.
-        memory: that each of them offers, such as "2g".
-        patience: seconds until all of them must be there.
-    """
-
-    def __init__(
-        self, workers: int = 2, cores: int = 1, memory: str = "2g", patience: float = 90.0
-    ) -> None:
+    def __init__(self) -> None:
         import pyspark
 
         self.home = Path(pyspark.__file__).parent
         self._folder = tempfile.TemporaryDirectory(
             prefix="spark-cluster-", ignore_cleanup_errors=True
         )
-        self._settings, self._patience = (cores, memory), patience
         self._logs: list[Path] = []
         self.workers: list[subprocess.Popen[bytes]] = []
         self.port = free_port()
@@ -52,7 +46,7 @@ class Cluster:
         )
         try:
             self._await(self._logs[0], "I have been elected leader|Starting Spark master")
-            for _ in range(workers):
+            for _ in range(2):
                 self.add_worker()
             for log in self._logs[1:]:
                 self._await(log, "Successfully registered with master")
@@ -62,10 +56,9 @@ class Cluster:
 
     def add_worker(self) -> None:
         """Start one more worker."""
-        cores, memory = self._settings
         work = Path(self._folder.name, f"work-{len(self._logs)}")
         options = ["--host", HOST, "--webui-port", "0", "--work-dir", str(work)]
-        options += ["--cores", str(cores), "--memory", memory]
+        options += ["--cores", "1", "--memory", "2g"]
         self.workers.append(self._start(_WORKER, *options, self.url))
 
     def kill_worker(self) -> None:
@@ -84,14 +77,14 @@ class Cluster:
                 ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    def session(self, name: str = "foreclick", **settings: str) -> Any:
-        """A Spark session on this cluster."""
+    def session(self, *, fast: bool = False) -> Any:
+        """A quiet Spark session on this cluster; `fast`: its JVMs start fast, and work slowly."""
         from pyspark.sql import SparkSession
 
         os.environ["SPARK_LOCAL_IP"] = HOST  # its launcher must not look up a host name
         os.environ["PYSPARK_PYTHON"] = sys.executable  # that of the workers, with foreclick
-        builder = SparkSession.builder.master(self.url).appName(name)
-        usual = {
+        builder = SparkSession.builder.master(self.url).appName("foreclick")
+        settings = {
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
             "spark.executor.memory": "1500m",
@@ -102,9 +95,14 @@ class Cluster:
             "spark.local.dir": self._folder.name,
             "spark.sql.warehouse.dir": str(Path(self._folder.name, "warehouse")),
         }
-        for key, value in (usual | settings).items():
+        if fast:
+            options = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+            settings |= dict.fromkeys(options, _FAST)
+        for key, value in settings.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        return session
 
     def stop(self) -> None:
         """Stop everything."""
@@ -130,7 +128,7 @@ class Cluster:
             "SPARK_HOME": str(self.home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it only waits
+            "SPARK_DAEMON_JAVA_OPTS": _FAST,  # it only waits
         }
         with log.open("wb") as out:
             return subprocess.Popen(
@@ -142,7 +140,7 @@ class Cluster:
             )
 
     def _await(self, log: Path, said: str) -> None:
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             if re.search(said, log.read_text(errors="replace")):
                 return
