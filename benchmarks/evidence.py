@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,18 @@ def line(*cells: str) -> str:
 def head(*cells: str) -> str:
     """The first two rows."""
     return line(*cells) + "\n" + "|---" * len(cells) + "|"
+
+
+def table(columns: dict[str, str], rows: Iterable[Row]) -> Iterator[str]:
+    """A line for each row; columns are templates with the names of its values."""
+    yield head(*columns)
+    for row in rows:
+        yield line(*(cell.format_map(row) for cell in columns.values()))
+
+
+def added(rows: Sequence[Row], name: str) -> int:
+    """The sum of a column."""
+    return sum(row[name] for row in rows)
 
 
 def points(share: float) -> str:
@@ -139,100 +151,91 @@ def exam(of: Results) -> Iterator[str]:
     yield line("goal", "2", "88%", "3%", "")
 
 
+WORLDS = {
+    "pbm": "position-based",
+    "mnl": "choose one item of the list",
+    "trust": "click at the top whatever stands there",
+    "kinds": "of three kinds, by query",
+    "grid": "position-based, in a grid",
+    "devices": "half of them on phones",
+    "abandon": "give up, sooner after a click",
+    "twice": "stop after the second click",
+    "ubm": "look further after a click",
+}
+
+
 def worlds(of: Results) -> Iterator[str]:
-    labels = {
-        "pbm": "position-based",
-        "mnl": "choose one item of the list",
-        "trust": "click at the top whatever stands there",
-        "kinds": "of three kinds, by query",
-        "grid": "position-based, in a grid",
-        "devices": "half of them on phones",
-        "abandon": "give up, sooner after a click",
-        "twice": "stop after the second click",
-        "ubm": "look further after a click",
-    }
     yield head("readers", "answers", "bias", "RMSE", "held", "width", "right", "wrong")
-    for world, label in labels.items():
+    for world, label in WORLDS.items():
         row = of.row("worlds", world=world)
         told = (whole(row[name]) for name in ("right", "wrong"))
         yield line(label, f"{row['answers']}", *measured(row, None, 0.92), *told)
 
 
 def replay(of: Results) -> Iterator[str]:
-    yield head(
-        *("estimator", "metric", "difference holds 0", "prediction holds truth"),
-        *("bias", "RMSE", "width", "right", "wrong"),
-    )
-    for row in of.rows("replay", **{"from": "control", "feedback": "all"}):
-        yield line(
-            f"`{row['estimator']}`",
-            row["metric"],
-            whole(row["difference holds 0"]),
-            whole(row["held"]),
-            f"{row['bias']:+.2%}",
-            f"{row['rmse']:.2%}",
-            f"{row['width']:.1%}",
-            f"{row['right']:.0%} of {row['of']}",
-            f"{row['wrong']:.1%}",
-        )
+    columns = {
+        "estimator": "`{estimator}`",
+        "metric": "{metric}",
+        "difference holds 0": "{holds}",
+        "prediction holds truth": "{held}",
+        "bias": "{bias:+.2%}",
+        "RMSE": "{rmse:.2%}",
+        "width": "{width:.1%}",
+        "right": "{right:.0%} of {of}",
+        "wrong": "{wrong:.1%}",
+    }
+    rows = of.rows("replay", **{"from": "control", "feedback": "all"})
+    shares = (("holds", "difference holds 0"), ("held", "held"))
+    yield from table(columns, [r | {n: whole(r[c]) for n, c in shares} for r in rows])
+
+
+CLICKS = {
+    "PBM": "position-based",
+    "DBN": "dynamic Bayesian",
+    "Cascade": "cascade",
+    "DCM": "dependent clicks",
+}
 
 
 def null(of: Results) -> Iterator[str]:
-    worlds = {
-        "PBM": "position-based",
-        "DBN": "dynamic Bayesian",
-        "Cascade": "cascade",
-        "DCM": "dependent clicks",
-    }
     yield head("candidate", "users", "logs", "ladder, checked by `ip`", "`ip` alone")
-    for world, label in worlds.items():
+    for world, label in CLICKS.items():
         rows = [of.row("headline-null", lift=0.0, world=world, asked=a) for a in ("default", "ip")]
         said = (f"better {row['better']}, worse {row['worse']}" for row in rows)
         yield line("worth the same", label, f"{rows[0]['logs']}", *said)
     segments = of.rows("headline-segments")
-    logs, told = (sum(row[c] for row in segments) for c in ("logs", "logs with a verdict"))
-    yield line(
-        "worth the same, in 20 meaningless segments",
-        *("all four", f"{logs}", f"better or worse in any: {told}", ""),
-    )
+    told = f"better or worse in any: {added(segments, 'logs with a verdict')}"
+    what = "worth the same, in 20 meaningless segments"
+    yield line(what, "all four", f"{added(segments, 'logs')}", told, "")
     sides = [of.rows("headline-null", lift=0.05, asked=asked) for asked in ("default", "ip")]
-    better = (f"better in {sum(row['better'] for row in rows)}" for rows in sides)
-    yield line("worth 5 % more", "all four", f"{sum(r['logs'] for r in sides[0])}", *better)
+    better = (f"better in {added(rows, 'better')}" for rows in sides)
+    yield line("worth 5 % more", "all four", f"{added(sides[0], 'logs')}", *better)
     unseen = [of.rows("headline-unseen", estimator=e) for e in ("ladder", "ip")]
-    false = [sum(row["false verdicts"] for row in rows) for rows in unseen]
-    logs = sum(row["logs"] for row in unseen[0])
-    yield line(
-        "items that were never shown",
-        *("position-based", f"{logs}", f"{false[0]} false verdicts", f"{false[1]}"),
-    )
+    false = [f"{added(rows, 'false verdicts')}" for rows in unseen]
+    false[0] += " false verdicts"
+    logs = f"{added(unseen[0], 'logs')}"
+    yield line("items that were never shown", "position-based", logs, *false)
     orders = [of.rows("headline-order", estimator=e) for e in ("ladder", "ip")]
     misses = [[100 * (1 - row["held"]) for row in rows] for rows in orders]
     spans = [f"{min(mine):.2g} to {max(mine):.2g} %" for mine in misses]
-    yield line(
-        "the same items in another order, six kinds of logs",
-        *(
-            "flat or position-based",
-            f"6 × {orders[0][0]['logs']}",
-            f"intervals miss in {spans[0]}",
-            spans[1],
-        ),
-    )
+    what, logs = "the same items in another order, six kinds of logs", f"6 × {orders[0][0]['logs']}"
+    yield line(what, "flat or position-based", logs, f"intervals miss in {spans[0]}", spans[1])
 
 
 def dense(of: Results) -> Iterator[str]:
-    labels = {
-        "DBN": "DBN",
-        "Cascade": "Cascade",
-        "DCM": "DCM",
-        "PBM": "PBM",
-        "ItemPosition": "item and position, no pattern",
-        "ListSpecific": "a rate for each list",
+    odd = {"ItemPosition": "item and position, no pattern", "ListSpecific": "a rate for each list"}
+    columns = {
+        "users click by": "{label}",
+        "ladder's RMSE / that of `ip`": "{ladder / ip:.3f}",
+        "held": "{holds V(h):.1%}",
     }
-    yield head("users click by", "ladder's RMSE / that of `ip`", "held")
-    for world, label in labels.items():
-        error = of.row("ladder-accuracy", world=world)["ladder / ip"]
-        held = of.row("ladder-coverage", world=world, candidate="last day")["holds V(h)"]
-        yield line(label, f"{error:.3f}", f"{held:.1%}")
+    rows = [
+        {"label": odd.get(world, world)}
+        | of.row("ladder-accuracy", world=world)
+        | of.row("ladder-coverage", world=world, candidate="last day")
+        for world in ("DBN", "Cascade", "DCM", "PBM", *odd)
+    ]
+    yield from table(columns, rows)
 
 
 def single(of: Results) -> Iterator[str]:
@@ -247,29 +250,19 @@ def single(of: Results) -> Iterator[str]:
 
 
 def rewards(of: Results) -> Iterator[str]:
-    yield head(
-        "points of lift",
-        *(f"{c}: {s}" for c in ("dear", "better") for s in ("bias", "held", "width")),
-    )
+    both = ("dear", "better")
+    yield head("points of lift", *(f"{c}: {s}" for c in both for s in ("bias", "held", "width")))
     for regime in ("prices: clicks@3", "prices: orders@3", "prices: revenue@3", "bids: revenue@3"):
-        rows = [of.row("shop", regime=f"{regime}, {name}") for name in ("dear", "better")]
-        cells = (
-            (
-                points(r["bias"]),
-                f"{r['held'] * r['answers']:.0f} of {r['answers']}",
-                f"{100 * r['width']:.1f}",
-            )
-            for r in rows
-        )
-        yield line(regime.removeprefix("prices: "), *(cell for each in cells for cell in each))
+        cells = []
+        for row in (of.row("shop", regime=f"{regime}, {name}") for name in both):
+            held = f"{row['held'] * row['answers']:.0f} of {row['answers']}"
+            cells += [points(row["bias"]), held, f"{100 * row['width']:.1f}"]
+        yield line(regime.removeprefix("prices: "), *cells)
 
 
 def real(of: Results) -> Iterator[str]:
-    asked = [
-        (log, metric)
-        for log in ("Yandex", "Naver")
-        for metric in ("clicks@2", "clicks@3", "dcg@10")
-    ]
+    metrics = ("clicks@2", "clicks@3", "dcg@10")
+    asked = [(log, metric) for log in ("Yandex", "Naver") for metric in metrics]
     labels = {"ip": "`ip`", "best other": "best of the paper's others", "ladder": "`ladder`"}
     yield head("estimator", *(f"{log}: {metric}" for log, metric in asked))
     for estimator, label in labels.items():
@@ -279,24 +272,30 @@ def real(of: Results) -> Iterator[str]:
 
 
 def optimize(of: Results) -> Iterator[str]:
-    yield head(
-        *("production", "users", "gap closed", "queries made worse"),
-        *("promise − truth", "honest − truth"),
-    )
-    for row in of.rows("optimize", policy="ladder − 1 se"):
-        world = row["world"] if row["world"] == "cascade" else row["world"].upper()
-        errors = (f"{row[name]:+.3f}" for name in ("naive − true", "honest − true"))
-        gap, worse = f"{row['gap closed']:.2f}", f"{row['made worse']:.1%}"
-        yield line(row["production"], world, gap, worse, *errors)
+    columns = {
+        "production": "{production}",
+        "users": "{users}",
+        "gap closed": "{gap closed:.2f}",
+        "queries made worse": "{made worse:.1%}",
+        "promise − truth": "{naive − true:+.3f}",
+        "honest − truth": "{honest − true:+.3f}",
+    }
+    rows = of.rows("optimize", policy="ladder − 1 se")
+    names = [str(row["world"]) for row in rows]
+    users = [name if name == "cascade" else name.upper() for name in names]
+    yield from table(columns, [r | {"users": u} for r, u in zip(rows, users, strict=True)])
 
 
 def optimize_shop(of: Results) -> Iterator[str]:
     labels = {"shop": "ordinary", "head": "500 queries", "small": "50,000 lists"}
-    yield head("shop", "claimed", "by the estimate that chose", "true")
-    for row in of.rows("optimize-shop"):
-        claimed = f"{row['claimed']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
-        label = labels.get(str(row["regime"]), str(row["regime"]))
-        yield line(label, claimed, f"{row['naive']:+.1%}", f"{row['true']:+.1%}")
+    columns = {
+        "shop": "{label}",
+        "claimed": "{claimed:+.1%} ({low:+.1%} to {high:+.1%})",
+        "by the estimate that chose": "{naive:+.1%}",
+        "true": "{true:+.1%}",
+    }
+    rows = of.rows("optimize-shop")
+    yield from table(columns, [r | {"label": labels.get(r["regime"], r["regime"])} for r in rows])
 
 
 def scale(of: Results) -> Iterator[str]:
@@ -315,18 +314,14 @@ def scale(of: Results) -> Iterator[str]:
         "10 million lists, a million drawn, two Spark workers beside Spark SQL by hand",
         f"{spark['cpu']:.2f} × CPU, {spark['clock']:.2f} × clock",
     )
-    for label, log, step in (
-        ("1,000,000 queries that never repeat", "unique, 1,000,000", "first"),
-        ("300 candidates in `compare`", "repeating, 50,000", "compare"),
+    raw = "the paper from a raw file of 20 million lines in Kaggle's format"
+    for label, log, step, more in (
+        ("1,000,000 queries that never repeat", "unique, 1,000,000", "first", ""),
+        ("300 candidates in `compare`", "repeating, 50,000", "compare", ""),
+        (raw, "raw, 20,000,000", "reproduce", ", {beside:.1f} × SQL that counts queries by day"),
     ):
         row = of.row("perf", log=log, step=step)
-        yield line(label, f"{row['cpu']:.0f} CPU s, {row['peak']:.1f} GB")
-    row = of.row("perf", log="raw, 20,000,000", step="reproduce")
-    yield line(
-        "the paper from a raw file of 20 million lines in Kaggle's format",
-        f"{row['cpu']:.0f} CPU s, {row['peak']:.1f} GB, {row['beside']:.1f} × SQL that counts "
-        "queries by day",
-    )
+        yield line(label, ("{cpu:.0f} CPU s, {peak:.1f} GB" + more).format_map(row))
 
 
 def sizes(of: Results) -> Iterator[str]:
@@ -336,14 +331,15 @@ def sizes(of: Results) -> Iterator[str]:
         "10,000,000": "10 million, 1 million drawn",
         "167,000,000": "167 million, 1 million drawn",
     }
-    yield head(
-        "lists", "the engine's own GROUP BY", "tally", "first answer", "next candidate", "peak"
-    )
+    steps = {
+        "engine": "the engine's own GROUP BY",
+        "tally": "tally",
+        "first": "first answer",
+        "next": "next candidate",
+    }
+    yield head("lists", *steps.values(), "peak")
     for size, label in labels.items():
-        rows = [
-            of.row("perf", log=f"shop, {size}", step=step)
-            for step in ("engine", "tally", "first", "next")
-        ]
+        rows = [of.row("perf", log=f"shop, {size}", step=step) for step in steps]
         yield line(label, *(f"{row['cpu']:.3g}" for row in rows), f"{rows[-1]['peak']:.1f} GB")
 
 
@@ -351,16 +347,13 @@ def engines(of: Results) -> Iterator[str]:
     yield head("engine", "random logs", "differences")
     for row in of.rows("engines"):
         logs = row["logs"] if isinstance(row["logs"], str) else f"{row['logs']:,}"
-        yield line(
-            row["engine"], logs, "–" if row["differences"] is None else f"{row['differences']}"
-        )
+        differences = "–" if row["differences"] is None else f"{row['differences']}"
+        yield line(row["engine"], logs, differences)
 
 
 def tests(of: Results) -> Iterator[str]:
-    yield head("what", "figure")
-    for run in of.runs["tests"]:
-        for row in of.rows("tests", what=run["rows"][0]["what"]):
-            yield line(row["what"], row["figure"])
+    rows = (of.row("tests", what=run["rows"][0]["what"]) for run in of.runs["tests"])
+    yield from table({"what": "{what}", "figure": "{figure}"}, rows)
 
 
 TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
@@ -402,14 +395,14 @@ def made_by(runs: Sequence[dict[str, Any]]) -> str:
 def rendered(page: str) -> str:
     """The page with all tables anew."""
 
-    def table(marked: re.Match[str]) -> str:
+    def anew(marked: re.Match[str]) -> str:
         results = Results()
         rows = "\n".join(TABLES[marked["name"]](results))
         return (
             f"<!-- table: {marked['name']} -->\n\n{rows}\n\n{made_by(results.used)}\n\n<!-- end -->"
         )
 
-    return re.sub(r"<!-- table: (?P<name>\w+) -->.*?<!-- end -->", table, page, flags=re.DOTALL)
+    return re.sub(r"<!-- table: (?P<name>\w+) -->.*?<!-- end -->", anew, page, flags=re.DOTALL)
 
 
 def main(_: Sequence[str] = ()) -> None:
