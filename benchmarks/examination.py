@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.replications import clicked
 from benchmarks.study import LOGS, Column, Row, Task, grid, mean, study
 from foreclick import simulate
 
@@ -34,15 +35,8 @@ FREQUENT = 100
 def write(p: tuple[float, ...], records: int, seed: int, path: Path) -> None:
     """A log of the preset, clicked with another examination."""
     preset: Any = simulate.pbm_drift(records=records, seed=seed)
-    world = simulate.Simulation(
-        simulate.PBM(preset.world.attraction, examination=np.array(p)),
-        preset.production,
-        preset.records,
-        frequencies=preset.frequencies,
-        shock_sd=preset.shock_sd,
-        shock_persistence=preset.shock_persistence,
-    )
-    world.write_parquet(path, seed=seed)
+    world = simulate.PBM(preset.world.attraction, examination=np.array(p))
+    replace(preset, world=world).write_parquet(path, seed=seed)
 
 
 @study(
@@ -138,8 +132,7 @@ def small(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
     effect = effect * np.exp(setting.days * rng.standard_normal((contexts, days)))[x, d]
     attraction = rng.uniform(0.02, setting.most, (contexts, ITEMS))
     rate = np.minimum(attraction[x[:, None], items] * effect[:, None], 1) * SHORT
-    clicks = (rng.random(rate.shape) < rate).astype(np.int64)
-    return {"context": x, "day": d, "user": user, "items": list(items), "clicks": list(clicks)}
+    return clicked(x, items, rate, rng) | {"day": d, "user": user}
 
 
 @study(

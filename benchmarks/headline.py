@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import foreclick as fc
-from benchmarks.replications import make_world, policy_of, zipf
+from benchmarks.replications import Floats, Integers, clicked, make_world, policy_of, zipf
 from benchmarks.shop import beside
 from benchmarks.study import HELD, LOGS, Column, Row, Task, grid, study, total
 from foreclick import simulate
@@ -29,9 +28,6 @@ from foreclick import simulate
 METRIC, POSITIONS, CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = "dcg@5", 5, 12, 8, 60, 14, 20_000
 WORLDS = ["PBM", "DBN", "Cascade", "DCM"]
 SEGMENTS = 20
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Scene(NamedTuple):
@@ -52,11 +48,7 @@ class Scene(NamedTuple):
 def scene(name: str, seed: int) -> Scene:
     """A fresh world."""
     rng = np.random.default_rng([seed, WORLDS.index(name)])
-    if name == "DCM":
-        attraction = rng.uniform(0.05, 0.6, (CONTEXTS, ITEMS))
-        world: Any = simulate.DCM(attraction, np.linspace(0.7, 0.4, POSITIONS))
-    else:
-        world = make_world(name, rng, CONTEXTS, ITEMS, positions=POSITIONS)
+    world = make_world(name, rng, CONTEXTS, ITEMS, positions=POSITIONS)
     every = np.tile(np.arange(ITEMS), (CONTEXTS, LISTS, 1))
     lists = rng.permuted(every, axis=2)[..., :POSITIONS]
     flat, context = lists.reshape(-1, POSITIONS), np.repeat(np.arange(CONTEXTS), LISTS)
@@ -172,8 +164,7 @@ def _ranked(rates: Floats, records: int, rng: np.random.Generator) -> tuple[fc.L
     score = np.log(rates[x, :7]) + 0.4 * rng.gumbel(size=(records, 7))
     lists = np.argsort(-score, axis=1)[:, :5]
     chance = rates[x[:, None], lists] / np.arange(1, 6)
-    clicks = rng.random(lists.shape) < chance
-    rows = {"context": x, "items": list(lists), "clicks": list(clicks.astype(np.int8)), "day": day}
+    rows = clicked(x, lists, chance, rng) | {"day": day}
     worth = float((chance @ np.array(fc.Metric(METRIC).theta)).mean())
     return fc.read_log(pa.table(rows), period="day"), worth
 
@@ -204,8 +195,7 @@ def shuffled(log: tuple[str, int, tuple[str, ...]], seed: int) -> list[Row]:
     rates, x = rng.uniform(0.05, 0.5, (contexts, 3)), rng.integers(0, contexts, 4000)
     order = rng.permuted(np.tile(np.arange(3), (4000, 1)), axis=1)
     chance = rates[x[:, None], order] * looks
-    rows = {"context": x, "items": list(order)}
-    rows |= {"clicks": list((rng.random((4000, 3)) < chance).astype(np.int8))}
+    rows = clicked(x, order, chance, rng)
     rows |= {"day": rng.integers(0, 10, 4000), "user": rng.integers(0, 800, 4000)}
     read = fc.read_log(
         pa.table(rows),

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.replications import clicked
 from benchmarks.study import Column, Row, Rows, Task, mean, study
 
 P = np.array([1.0, 0.6, 0.4, 0.3, 0.2])
@@ -96,11 +97,4 @@ def drawn(
     else:
         lists = np.argsort(rng.random((len(context), ITEMS)), axis=1)
     lists = lists[:, : len(P)]
-    clicks = rng.random(lists.shape) < attraction[context[:, None], lists] * P
-    return pa.table(
-        {
-            "context": context,
-            "items": pa.array(list(lists)),
-            "clicks": pa.array(list(clicks.astype(np.int8))),
-        }
-    )
+    return pa.table(clicked(context, lists, attraction[context[:, None], lists] * P, rng))

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, inside, study
+from benchmarks.replications import policy_of, sampled
+from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, holds, study, taken
 from foreclick import simulate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
@@ -99,13 +100,6 @@ def scene(name: str, seed: int, shock: float) -> simulate.Simulation:
     return simulate.Simulation(source, Rotation(attraction, seed), RECORDS, shares, shock_sd=shock)
 
 
-def policy(lists: Any) -> fc.Ranking:
-    """One list for each context."""
-    context = np.arange(len(lists))
-    items = simulate.item_ids(context[:, None], lists)
-    return fc.Ranking(pa.table({"context": context, "items": items.tolist()}))
-
-
 # --- how far it is from the truth ---------------------------------------------------------------
 
 
@@ -162,12 +156,8 @@ def expected_beside(source: simulate.Simulation, seed: int) -> pa.Table:
     "ladder coverage",
     ["world", "candidate"],
     LOGS,
-    Column("holds V(h)", lambda rows: float(inside(rows).mean()), ".3f"),
-    Column(
-        "holds the change",
-        lambda rows: float(inside(rows, "change", "change_low", "change_high").mean()),
-        ".3f",
-    ),
+    holds("holds V(h)", form=".3f"),
+    holds("holds the change", "change", ".3f"),
 )
 def coverage(worlds: list[str] = WORLDS, logs: int = 30, seed: int = 5_100_000) -> Iterator[Task]:
     """How often the intervals of the ladder hold V(h), and its change against production."""
@@ -179,17 +169,17 @@ def intervals(name: str, seed: int) -> list[Row]:
     source = scene(name, seed, 0.05)
     lists = source.production.lists  # type: ignore[attr-defined]
     days = [source.value(source.logging(day), METRIC) for day in range(1, DAYS + 1)]
-    log = fc.read_log(source.sample(seed=seed), context="query", period="day")
+    log, one = sampled(source, seed), (np.ones(CONTEXTS), np.arange(CONTEXTS))
     candidates = {
         "last day": source.logging(DAYS),
-        "never shown": policy(lists[:, -1]),
-        "base list": policy(lists[:, 0]),
+        "never shown": policy_of(lists[:, -1], *one),
+        "base list": policy_of(lists[:, 0], *one),
     }
     found = []
     for candidate, shown in candidates.items():
         truth = source.value(shown, METRIC)
         (row,) = fc.evaluate(log, shown, metrics=METRIC, estimators="ladder")
-        ends = {c: row[c] for c in ("low", "high", "change_low", "change_high")}
         key = {"world": name, "candidate": candidate, "truth": truth}
-        found.append(key | {"change": truth - float(np.mean(days))} | ends)
+        key |= {"change": truth - float(np.mean(days))}
+        found.append(key | taken(row, "low", "high", "change_low", "change_high"))
     return found

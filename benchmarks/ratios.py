@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import foreclick as fc
-from benchmarks.study import HELD, LOGS, RATIO, Column, Row, Task, grid, inside, mean, study
+from benchmarks.study import HELD, LOGS, RATIO, Column, Row, Task, grid, holds, mean, study, taken
 
 CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = 20, 8, 40, 14, 12_000
 EXAMINED = np.array([1.0, 0.6, 0.4])
@@ -97,22 +97,14 @@ def log_of(world: Scene, rng: np.random.Generator, *, shocks: bool) -> tuple[pa.
     clicks = rng.random((RECORDS, 3)) < world.clicks[context, shown] * busy[:, None]
     earned = world.price[context, shown] * dear[:, None] * rng.gamma(4, 1 / 4, (RECORDS, 3))
     items = world.lists[context, shown]
-    long = [items_ >= 0 for items_ in items]
     often = np.zeros((CONTEXTS, LISTS))
     np.add.at(often, (context, shown), 1.0)
-    table = pa.table(
-        {
-            "context": context,
-            "items": [row[there].tolist() for row, there in zip(items, long, strict=True)],
-            "clicks": [
-                row[there].tolist() for row, there in zip(clicks.astype(int), long, strict=True)
-            ],
-            "revenue": [
-                row[there].tolist() for row, there in zip(clicks * earned, long, strict=True)
-            ],
-            "day": day,
-        }
-    )
+    columns = {"items": items, "clicks": clicks.astype(int), "revenue": clicks * earned}
+    ended = {
+        name: [row[there] for row, there in zip(values, items >= 0, strict=True)]
+        for name, values in columns.items()
+    }
+    table = pa.table({"context": context, **ended, "day": day})
     return table, often / often.sum(axis=1, keepdims=True)
 
 
@@ -129,11 +121,7 @@ def policy_of(world: Scene, mass: Floats) -> fc.Lists:
     LOGS,
     mean("lift", "true lift", "+.1%"),
     HELD,
-    Column(
-        "change held",
-        lambda rows: float(inside(rows, "change", "change_low", "change_high").mean()),
-        ".1%",
-    ),
+    holds("change held", "change"),
     RATIO,
     mean("width", form=".1%"),
     Column("better", lambda rows: float((rows.signs > 0).mean()), ".0%"),
@@ -165,10 +153,10 @@ def answers(seed: int, number: int, estimators: list[str]) -> list[Row]:
             )
             for row in answer:
                 metric = row["metric"]
-                names = ("metric", "estimator", "value", "low", "high", "se", "verdict")
                 found.append(
                     {"candidate": name, "clusters": clusters}
-                    | {column: row[column] for column in (*names, "change_low", "change_high")}
+                    | taken(row, "metric", "estimator", "value", "low", "high", "se", "verdict")
+                    | taken(row, "change_low", "change_high")
                     | {"truth": truth[metric], "change": truth[metric] - before[metric]}
                     | {"lift": lift[metric]}
                     | {"width": (row["change_high"] - row["change_low"]) / before[metric]}

@@ -131,6 +131,8 @@ def make_world(
         return simulate.ItemPosition(rng.uniform(0.02, 0.5, (contexts, items, positions)))
     if name == "Cascade":
         return simulate.Cascade(attraction, positions)
+    if name == "DCM":
+        return simulate.DCM(attraction, np.linspace(0.7, 0.4, positions))
     if name == "DBN":
         satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
         return simulate.DBN(attraction, satisfaction, 0.66, positions)
@@ -139,6 +141,19 @@ def make_world(
 
 
 # --- many contexts --------------------------------------------------------------------------------
+
+
+def sampled(simulation: Simulation, seed: int, **roles: Any) -> fc.Log:
+    """One log, with its days."""
+    return fc.read_log(simulation.sample(seed=seed), context="query", period="day", **roles)
+
+
+def clicked(
+    context: Integers, lists: Integers, rates: Floats, rng: np.random.Generator
+) -> dict[str, Any]:
+    """Columns of a log: lists (n, K), and clicks at these rates, each for itself."""
+    clicks = rng.random(lists.shape) < rates
+    return {"context": context, "items": list(lists), "clicks": list(clicks.astype(np.int8))}
 
 
 def packed(simulation: Simulation, seeds: range, clusters: Clusters) -> fc.Log:

@@ -23,7 +23,7 @@ import time
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -93,6 +93,14 @@ def right(least: float) -> Callable[[Rows], float | None]:
     return share
 
 
+def holds(name: str, of: str = "", form: str = ".1%") -> Column:
+    """How often an interval holds the truth; with `of`, that of another column."""
+    truth, ends = of or "truth", f"{of}_" if of else ""
+    return Column(
+        name, lambda rows: float(inside(rows, truth, f"{ends}low", f"{ends}high").mean()), form
+    )
+
+
 def mean(name: str, shown: str = "", form: str = "") -> Column:
     """The mean of a column, without what is not there."""
     return Column(shown or name, lambda rows: float(np.nanmean(rows.of(name).astype(float))), form)
@@ -125,6 +133,14 @@ def words(said: Iterable[Any]) -> str:
 # --- a study --------------------------------------------------------------------------------------
 
 
+def grouped(rows: Iterable[Row], by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
+    """Rows that agree in these columns, groups in the order in which they came."""
+    groups: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), Rows()).append(row)
+    return groups
+
+
 @dataclass(frozen=True)
 class Study:
     """Tasks, and the table that is made of their rows.
@@ -142,14 +158,11 @@ class Study:
     columns: tuple[Column, ...]
 
     def summed(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows of the table, groups in the order in which they came."""
-        groups: dict[tuple[Any, ...], Rows] = {}
-        for row in rows:
-            groups.setdefault(tuple(row[name] for name in self.by), Rows()).append(row)
+        """The rows of the table."""
         return [
             dict(zip(self.by, key, strict=True))
             | {c.name: c.statistic(group) for c in self.columns}
-            for key, group in groups.items()
+            for key, group in grouped(rows, self.by).items()
         ]
 
     def table(self, summed: Sequence[Row]) -> Iterator[str]:
@@ -182,6 +195,11 @@ def study(
 
 
 # --- a run ----------------------------------------------------------------------------------------
+
+
+def taken(row: Mapping[str, Any], *names: str, **others: str) -> Row:
+    """Columns of an answer, some of them by another name."""
+    return {name: row[name] for name in names} | {new: row[name] for new, name in others.items()}
 
 
 def grid(work: Callable[..., list[Row]], *axes: Iterable[Any]) -> Iterator[Task]:

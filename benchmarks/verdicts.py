@@ -20,8 +20,7 @@ that a click model that is wrong here is not blamed for it.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +28,20 @@ import numpy as np
 
 import foreclick as fc
 from benchmarks.candidates import drifting, of_known_value, steady
-from benchmarks.replications import HOLDS, METRIC, make_world, mostly, stationary
-from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, inside, study
+from benchmarks.replications import HOLDS, METRIC, make_world, mostly, sampled, stationary
+from benchmarks.study import (
+    LOGS,
+    Column,
+    Row,
+    Rows,
+    Task,
+    grid,
+    grouped,
+    holds,
+    inside,
+    study,
+    taken,
+)
 from foreclick import inference
 from foreclick.simulate import Simulation
 
@@ -39,12 +50,9 @@ SHOCK = 0.1  # the spread of the shock of a context and day
 # --- candidates of known value -------------------------------------------------------------------
 
 
-def by_pair(rows: Rows) -> dict[str, Rows]:
+def by_pair(rows: Rows) -> Collection[Rows]:
     """The rows of each pair of candidates."""
-    found: dict[str, Rows] = defaultdict(Rows)
-    for row in rows:
-        found[row["pair"]].append(row)
-    return found
+    return grouped(rows, ["pair"]).values()
 
 
 def wrong(rows: Rows) -> Any:
@@ -62,10 +70,8 @@ def told(rows: Rows) -> float:
 @study(
     "verdicts",
     ["world", "ranker", "estimator"],
-    Column("held", lambda rows: float(inside(rows).mean()), ".1%"),
-    Column(
-        "worst pair", lambda r: min(float(inside(p).mean()) for p in by_pair(r).values()), ".1%"
-    ),
+    holds("held"),
+    Column("worst pair", lambda rows: min(inside(p).mean() for p in by_pair(rows)), ".1%"),
     Column("wrong", lambda rows: float(wrong(rows).mean()), ".1%"),
     Column(
         "in any of a log",
@@ -79,8 +85,7 @@ def told(rows: Rows) -> float:
     Column(
         "bias",
         lambda rows: max(
-            abs(p.of("value").mean() - p[0]["truth"]) / p[0]["production"]
-            for p in by_pair(rows).values()
+            abs(p.of("value").mean() - p[0]["truth"]) / p[0]["production"] for p in by_pair(rows)
         ),
         ".1%",
     ),
@@ -102,8 +107,7 @@ def of_pairs(world: str, ranker: str, number: int, estimators: list[str], seed: 
     candidates: dict[str, fc.Policy] = dict(of_known_value(simulation))
     truth = {kind: simulation.value(p, METRIC) for kind, p in candidates.items()}
     truth["production"] = simulation.value(simulation.logging(), METRIC)
-    table = simulation.sample(seed=1000 + number)
-    log = fc.tally(fc.read_log(table, context="query", period="day"))
+    log = fc.tally(sampled(simulation, 1000 + number))
     key = {"world": world, "ranker": ranker, "log": number, "production": truth["production"]}
     asked = {by: {} if by == "default" else {"estimators": by} for by in estimators}
     return [
@@ -112,11 +116,8 @@ def of_pairs(world: str, ranker: str, number: int, estimators: list[str], seed: 
             "estimator": by,
             "pair": f"{row['candidate']}, {row['against']}",
             "truth": truth[row["candidate"]] - truth[row["against"]],
-            "value": row["change"],
-            "low": row["low"],
-            "high": row["high"],
-            "verdict": row["verdict"],
         }
+        | taken(row, "low", "high", "verdict", value="change")
         for by in estimators
         for row in fc.compare(log, candidates, metrics=METRIC, **asked[by])
     ]
@@ -129,8 +130,8 @@ SMALL = {"6 days": (20, 20, 5_000, 6, 0.2), "thin": (400, 60, 10_000, 27, 0.0)}
 
 def own_mean(rows: Rows) -> float:
     """How often intervals hold the mean of all logs."""
-    mean = rows.of("value").mean()
-    return float(((rows.of("low") <= mean) & (mean <= rows.of("high"))).mean())
+    limit = rows.of("value").mean()
+    return float(inside(Rows(row | {"truth": limit} for row in rows)).mean())
 
 
 def by_chance(rows: Rows) -> float:
@@ -171,13 +172,12 @@ def pair_of(name: str, seed: int) -> tuple[Simulation, dict[str, fc.Lists]]:
 def one_pair(name: str, number: int, estimators: list[str], seed: int) -> list[Row]:
     """The pair in one log, by each estimator."""
     simulation, candidates = pair_of(name, seed)
-    table = simulation.sample(seed=1000 + number)
-    log = fc.tally(fc.read_log(table, context="query", period="day"))
+    log = fc.tally(sampled(simulation, 1000 + number))
     found = []
     for by in estimators:
         asked: dict[str, Any] = {"metrics": METRIC, "estimators": by, "missing": "production"}
         rows = fc.compare(log, candidates, **asked)
         (row,) = [row for row in rows if row["against"] == "other"]
-        ends = {"value": row["change"], "se": row["se"], "low": row["low"], "high": row["high"]}
-        found.append({"world": name, "estimator": by, "days": SMALL[name][3]} | ends)
+        key = {"world": name, "estimator": by, "days": SMALL[name][3]}
+        found.append(key | taken(row, "se", "low", "high", value="change"))
     return found
