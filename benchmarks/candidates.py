@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 import foreclick as fc
-from benchmarks.replications import HOLDS, METRIC, POSITIONS, Integers, make_world, policy_of, zipf
+from benchmarks.replications import (
+    HOLDS,
+    METRIC,
+    POSITIONS,
+    Integers,
+    always,
+    make_world,
+    policy_of,
+)
 from foreclick import simulate
 from foreclick.simulate import Simulation, World
 
@@ -33,7 +41,8 @@ def steady(name: str, seed: int) -> Simulation:
     first = every[every[:, 0] % 2 == 0]  # one of each pair of twins
     drawn = [rng.permutation(first)[: LISTS // 2] for _ in range(CONTEXTS)]
     lists = np.stack([np.stack([d, twin_of(d)], axis=1) for d in drawn])
-    return Simulation(world, _shown(lists.reshape(CONTEXTS, LISTS, POSITIONS)), RECORDS)
+    shown = always(lists.reshape(CONTEXTS, LISTS, POSITIONS), DAYS)
+    return Simulation(world, shown, RECORDS)
 
 
 def drifting(name: str, seed: int) -> Simulation:
@@ -97,17 +106,6 @@ def mixture(one: Integers, other: Integers, share: float = 1.0) -> fc.Lists:
 def twin_of(lists: Integers) -> Integers:
     """The lists with the other item of each pair: 0 for 1, 1 for 0, 2 for 3, …."""
     return lists ^ 1
-
-
-def _shown(lists: Integers) -> simulate.Stationary:
-    """Lists (C, n, K), the first of each context most often."""
-    contexts, count, positions = lists.shape
-    return simulate.Stationary(
-        np.repeat(np.arange(contexts), count),
-        lists.reshape(-1, positions),
-        np.tile(zipf(count), contexts),
-        DAYS,
-    )
 
 
 def _with_twins(world: World) -> World:

@@ -9,7 +9,6 @@ python -m benchmarks coverage many --parts users days --logs 100         # users
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,9 +25,9 @@ from benchmarks.replications import (
     make_world,
     measured,
     mostly,
+    of_many,
     packed,
     policy_of,
-    stationary,
 )
 from benchmarks.study import Column, Row, Rows, Task, grid, mean, study
 from foreclick import simulate
@@ -122,13 +121,12 @@ def in_many_contexts(world: str, part: str, logs: int, seed: int) -> list[Row]:
 Setting = tuple[Simulation, fc.Lists, Clusters]
 
 
-def users(name: str, seed: int) -> Setting:
-    """50 contexts, and users of whom some click more than others."""
-    rng = np.random.default_rng([seed, 50])
-    # A keen user's attraction is cut at 1; where it is low, hardly ever, and the limit is V(h).
-    world = make_world(name, rng, contexts=50, most=0.25)
-    simulation = Simulation(world, stationary(world, 20, rng), 100_000, user_sd=0.5)
-    return simulation, mostly(simulation, 5, rng), "unit"
+def mostly_one(
+    stream: int, size: tuple[int, int, int], clusters: Clusters, name: str, seed: int, **more: Any
+) -> Setting:
+    """A ranker that shows the same lists on all days, and a candidate that mostly shows one."""
+    simulation, rng = of_many(name, [seed, stream], size, **more)
+    return simulation, mostly(simulation, 5, rng), clusters
 
 
 def days(name: str, seed: int, persistence: float = 0.0, length: int = 28) -> Setting:
@@ -150,29 +148,15 @@ def last_day(name: str, seed: int) -> Setting:
     return simulation, simulation.logging(day=simulation.production.days), clusters
 
 
-def both(name: str, seed: int) -> Setting:
-    """20 contexts, users of whom some click more than others, and days that do."""
-    rng = np.random.default_rng([seed, 77])
-    world = make_world(name, rng, contexts=20, most=0.25)
-    ranker = replace(stationary(world, 20, rng), days=14)
-    simulation = Simulation(world, ranker, 20_000, user_sd=0.5, shock_sd=0.1)
-    return simulation, mostly(simulation, 5, rng), "auto"
-
-
-def thin(name: str, seed: int) -> Setting:
-    """400 contexts with 25 records each: much of the candidate was never shown."""
-    rng = np.random.default_rng([seed, 400])
-    world = make_world(name, rng, contexts=400)
-    simulation = Simulation(world, stationary(world, 60, rng), 10_000)
-    return simulation, mostly(simulation, 5, rng), "record"
-
-
+# A keen user's attraction is cut at 1; where it is low, hardly ever, and the limit is V(h).
+KEEN = {"most": 0.25, "user_sd": 0.5}
 PARTS: dict[str, Callable[[str, int], Setting]] = {
-    "users": users,
+    "users": partial(mostly_one, 50, (50, 20, 100_000), "unit", **KEEN),
     "days": days,
     "last day": last_day,
     "memory 14": partial(days, persistence=0.6, length=14),
     "memory 28": partial(days, persistence=0.6),
-    "both": both,
-    "thin": thin,
+    "both": partial(mostly_one, 77, (20, 20, 20_000), "auto", **KEEN, days=14, shock_sd=0.1),
+    "thin": partial(mostly_one, 400, (400, 60, 10_000), "record"),
 }
+"""Contexts, lists in each and records; *thin*: much of the candidate was never shown."""

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.replications import Floats, Integers, clicked, make_world, policy_of, zipf
+from benchmarks.replications import Floats, Integers, always, clicked, make_world, policy_of, zipf
 from benchmarks.shop import beside
 from benchmarks.study import HELD, LOGS, Column, Row, Task, grid, study, total
 from foreclick import simulate
@@ -51,12 +51,9 @@ def scene(name: str, seed: int) -> Scene:
     world = make_world(name, rng, CONTEXTS, ITEMS, positions=POSITIONS)
     every = np.tile(np.arange(ITEMS), (CONTEXTS, LISTS, 1))
     lists = rng.permuted(every, axis=2)[..., :POSITIONS]
-    flat, context = lists.reshape(-1, POSITIONS), np.repeat(np.arange(CONTEXTS), LISTS)
-    theta = np.array(fc.Metric(METRIC).theta)
-    worth = (world.clicks(context, flat) @ theta).reshape(CONTEXTS, LISTS)
-    shown = zipf(LISTS)
-    ranker = simulate.Stationary(context, flat, np.tile(shown, CONTEXTS), DAYS)
-    return Scene(simulate.Simulation(world, ranker, RECORDS), lists, worth, shown)
+    ranker, theta = always(lists, DAYS), np.array(fc.Metric(METRIC).theta)
+    worth = (world.clicks(ranker.contexts, ranker.lists) @ theta).reshape(CONTEXTS, LISTS)
+    return Scene(simulate.Simulation(world, ranker, RECORDS), lists, worth, zipf(LISTS))
 
 
 def candidate(made: Scene, lift: float) -> fc.Lists:

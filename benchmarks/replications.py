@@ -8,8 +8,8 @@ Every replication has contexts of its own, so that click models learn nothing of
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -224,12 +224,33 @@ def stationary(world: World, lists: int, rng: np.random.Generator) -> simulate.S
     """So many lists in each context, some often and most of them seldom."""
     contexts, items, positions = world.size
     every = np.array(list(itertools.permutations(range(items), positions)))
-    drawn = np.stack([rng.permutation(len(every))[:lists] for _ in range(contexts)])
-    return simulate.Stationary(
-        np.repeat(np.arange(contexts), lists),
-        every[drawn.ravel()],
-        np.tile(zipf(lists), contexts),
-    )
+    drawn = [every[rng.permutation(len(every))[:lists]] for _ in range(contexts)]
+    return always(np.stack(drawn))
+
+
+def always(lists: Integers, days: int = 1) -> simulate.Stationary:
+    """The same lists (C, n, K) on all days, the first of each context most often."""
+    contexts, count, positions = lists.shape
+    context = np.repeat(np.arange(contexts), count)
+    often = np.tile(zipf(count), contexts)
+    return simulate.Stationary(context, lists.reshape(-1, positions), often, days)
+
+
+def of_many(
+    name: str,
+    seed: Sequence[int],
+    size: tuple[int, int, int],
+    *,
+    most: float = 0.6,
+    days: int = 1,
+    **disturbances: float,
+) -> tuple[Simulation, np.random.Generator]:
+    """A fresh world of so many contexts, lists in each and records, and the rest of its chance."""
+    contexts, lists, records = size
+    rng = np.random.default_rng(seed)
+    world = make_world(name, rng, contexts, most=most)
+    ranker = replace(stationary(world, lists, rng), days=days)
+    return Simulation(world, ranker, records, **disturbances), rng
 
 
 def mostly(simulation: Simulation, number: int, rng: np.random.Generator) -> fc.Lists:

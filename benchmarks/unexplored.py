@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
+from benchmarks.replications import clicked
 from benchmarks.study import LOGS, Column, Row, Task, mean, study, total, words
 
 POSITIONS, ITEMS, CONTEXTS, RECORDS, DAYS = 5, 8, 40, 1_000, 14
@@ -33,28 +33,13 @@ CASES: dict[str, tuple[float, float, int]] = {
 """Noise of the ranker, share of lists with a swap, and how many logs are drawn."""
 
 
-class Found(NamedTuple):
-    """What became of one log.
+def one_log(seed: int, noise: float, swaps: float) -> Row:
+    """Draw a log, optimise, and compare with the truth.
 
-    Attributes:
-        changed: contexts with a new policy.
-        harmed: contexts that lose more than `HARM` of production.
-        gain: what the policy truly adds, as a share of production.
-        judged: whether there is an interval.
-        held: whether the truth is in it.
-        verdict: as it was said.
+    *Changed* contexts have a new policy, *harmed* ones lose more than `HARM` of production; *gain*
+    is what the policy truly adds, as a share of production; *judged*: there is an interval; *held*:
+    the truth is in it.
     """
-
-    changed: int
-    harmed: int
-    gain: float
-    judged: bool
-    held: bool
-    verdict: str | None
-
-
-def one_log(seed: int, noise: float, swaps: float) -> Found:
-    """Draw a log, optimise, and compare with the truth."""
     rng = np.random.default_rng(seed)
     attraction = 0.03 + 0.55 * rng.beta(0.8, 1.6, (CONTEXTS, ITEMS))
     score = np.log(attraction) + noise * rng.standard_normal(attraction.shape)
@@ -69,14 +54,7 @@ def one_log(seed: int, noise: float, swaps: float) -> Found:
         lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
     lists = lists[:, :POSITIONS]
     rates = attraction[context[:, None], lists] * EXAMINED
-    clicks = (rng.random(rates.shape) < rates).astype(np.int8)
-    columns: dict[str, Any] = {
-        "context": context,
-        "items": list(lists),
-        "clicks": list(clicks),
-        "day": day,
-    }
-    log = fc.read_log(pa.table(columns), period="day")
+    log = fc.read_log(pa.table(clicked(context, lists, rates, rng) | {"day": day}), period="day")
     best = fc.optimize(log, metrics=f"dcg@{POSITIONS}")
     production = np.bincount(context, rates @ THETA, CONTEXTS) / RECORDS
     value = np.zeros(CONTEXTS)
@@ -84,14 +62,14 @@ def one_log(seed: int, noise: float, swaps: float) -> Found:
         x, items = row_["context"], [row_[f"item_{k + 1}"] for k in range(POSITIONS)]
         value[x] += row_["probability"] * float(attraction[x, items] * EXAMINED @ THETA)
     low, high = best["low"][0], best["high"][0]
-    return Found(
-        changed=best["changed"][0],
-        harmed=int(np.sum(value < (1 - HARM) * production)),
-        gain=float(value.sum() / production.sum() - 1),
-        judged=low is not None,
-        held=low is not None and low <= value.mean() <= high,
-        verdict=best["verdict"][0],
-    )
+    return {
+        "changed": best["changed"][0],
+        "harmed": int(np.sum(value < (1 - HARM) * production)),
+        "gain": float(value.sum() / production.sum() - 1),
+        "judged": low is not None,
+        "held": low is not None and low <= value.mean() <= high,
+        "verdict": best["verdict"][0],
+    }
 
 
 @study(
@@ -113,4 +91,4 @@ def unexplored(seed: int = 66_120_000) -> Iterator[Task]:
 
 def of_log(name: str, seed: int, noise: float, swaps: float) -> list[Row]:
     """One log, as a row."""
-    return [{"log": name} | one_log(seed, noise, swaps)._asdict()]
+    return [{"log": name} | one_log(seed, noise, swaps)]

@@ -28,7 +28,7 @@ import numpy as np
 
 import foreclick as fc
 from benchmarks.candidates import drifting, of_known_value, steady
-from benchmarks.replications import HOLDS, METRIC, make_world, mostly, sampled, stationary
+from benchmarks.replications import HOLDS, METRIC, mostly, of_many, sampled
 from benchmarks.study import (
     LOGS,
     Column,
@@ -125,7 +125,7 @@ def of_pairs(world: str, ranker: str, number: int, estimators: list[str], seed: 
 
 # --- pairs where cells are small ------------------------------------------------------------------
 
-SMALL = {"6 days": (20, 20, 5_000, 6, 0.2), "thin": (400, 60, 10_000, 27, 0.0)}
+SMALL = {"6 days": ((20, 20, 5_000), 6, 0.2), "thin": ((400, 60, 10_000), 27, 0.0)}
 
 
 def own_mean(rows: Rows) -> float:
@@ -160,11 +160,8 @@ def pairs(
 
 def pair_of(name: str, seed: int) -> tuple[Simulation, dict[str, fc.Lists]]:
     """A world and two candidates."""
-    contexts, lists, records, days, shocks = SMALL[name]
-    rng = np.random.default_rng([seed, contexts])
-    made = make_world("PBM", rng, contexts=contexts, most=0.5)
-    ranker = replace(stationary(made, lists, rng), days=days)
-    simulation = Simulation(made, ranker, records, shock_sd=shocks)
+    size, days, shocks = SMALL[name]
+    simulation, rng = of_many("PBM", [seed, size[0]], size, most=0.5, days=days, shock_sd=shocks)
     candidates = {kind: mostly(simulation, n, rng) for kind, n in (("one", 5), ("other", 2))}
     return simulation, candidates
 
@@ -178,6 +175,6 @@ def one_pair(name: str, number: int, estimators: list[str], seed: int) -> list[R
         asked: dict[str, Any] = {"metrics": METRIC, "estimators": by, "missing": "production"}
         rows = fc.compare(log, candidates, **asked)
         (row,) = [row for row in rows if row["against"] == "other"]
-        key = {"world": name, "estimator": by, "days": SMALL[name][3]}
+        key = {"world": name, "estimator": by, "days": SMALL[name][1]}
         found.append(key | taken(row, "se", "low", "high", value="change"))
     return found
