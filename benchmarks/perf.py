@@ -428,8 +428,9 @@ def on_spark(part: str, watch: Watch) -> None:
 
 OURS = (tally, answers, compare, report, backtest, optimize, from_events, reproduce)
 PROCESSES: dict[str, Callable[[Watch], None]] = {
-    process.__name__: process for process in (engine, events_by_hand, raw_by_hand, *OURS)
-} | {part: partial(on_spark, part) for part in KINDS["spark"].steps}
+    **{process.__name__: process for process in (engine, events_by_hand, raw_by_hand, *OURS)},
+    **{part: partial(on_spark, part) for part in KINDS["spark"].steps},
+}
 
 
 # --- the run ------------------------------------------------------------------------------------
