@@ -18,7 +18,7 @@ from foreclick.ladder.coefficients import solve
 from foreclick.ladder.fit import fit_candidates, production_fit
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import pairs_of
-from foreclick.ladder.overlap import fit_overlap, unlogged_ranks
+from foreclick.ladder.overlap import fit_overlap, production_overlap, unlogged_ranks
 from foreclick.ladder.score import score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -265,7 +265,7 @@ def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
     other = rho * one + np.sqrt(1 - rho**2) * rng.normal(size=one.shape)
     mine, theirs = (np.argsort(-x, axis=1)[:, :depth] for x in (one, other))
     both = (theirs[:, :, None] == mine[:, None, :]).any(axis=2).sum(axis=0)
-    found = fit_overlap(np.full(depth, 20_000.0), both.astype(float))
+    found = fit_overlap(np.full(depth, 20_000.0), both.astype(float), np.zeros((2, depth)))
     assert found.correlation == pytest.approx(rho, abs=0.06)
     assert found.pool == pytest.approx(pool, rel=0.35)
     # Where an item that `mine` does not show stands below its last rank, by the rank of `theirs`.
@@ -277,6 +277,54 @@ def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
         mass[0, rank] = 1.0
         gap = unlogged_ranks(mass, depth, found).gap[0]
         assert gap == pytest.approx(lower[new, rank].mean(), abs=0.12)
+
+
+def lists_of(scores, depth=10):
+    return np.argsort(-scores, axis=1)[:, :depth]
+
+
+def shared(one, other):
+    """Shape (2, K): what the lists of one show at each rank, and what the others' have of it."""
+    both = (one[:, :, None] == other[:, None, :]).any(axis=2).sum(axis=0)
+    return np.stack([np.full(one.shape[1], float(len(one))), both])
+
+
+@pytest.mark.parametrize("rho", [0.1, 0.8])
+@pytest.mark.parametrize("alien", [0.0, 0.3])
+def test_changes_of_production_tell_a_small_pool_from_one_it_reaches_in_part(rho, alien):
+    rng = np.random.default_rng(4)
+    like = rng.normal(size=(20_000, 40))
+
+    def ranked(rho, within):
+        scores = rho * like + np.sqrt(1 - rho**2) * rng.normal(size=like.shape)
+        return lists_of(np.where(within, scores, -np.inf))
+
+    within = rng.random(like.shape) >= alien
+    first, last = (ranked(0.9, within) for _ in range(2))
+    candidate = ranked(rho, np.ones_like(within))
+    (listed, both), own = shared(candidate, first), shared(first, last)
+    found = fit_overlap(listed, both, own)
+    assert found.unreachable == pytest.approx(alien, abs=0.051)
+    if alien:
+        assert found.most_unreachable >= found.unreachable
+        assert found.pool == pytest.approx(28, rel=0.25)
+    else:
+        assert found.most_unreachable == 0
+    told = fit_overlap(listed, both, own, same_retrieval=True)
+    assert told.unreachable == told.most_unreachable == 0
+
+
+def test_the_overlap_of_first_and_last_days_is_that_of_their_lists():
+    lists = [[1, 2], [2, 1], [3, 4], [1, 3], [5, 6], [5, 7], *[[8, 9]] * 5]
+    log = {
+        "query": [0, 0, 0, 0, 1, 1, *[2] * 5],
+        "items": lists,
+        "clicks": [[0, 0]] * 11,
+        "day": [0, 1, 4, 7, 0, 7, 2, 3, 4, 5, 6],
+    }
+    (batch,) = batches_of(fc.tally(fc.read_log(log, context="query", period="day")))
+    # Of query 0, [1, 2] and [2, 1] against [1, 3]; of query 1, [5, 6] against [5, 7].
+    assert production_overlap(batch).tolist() == [[2.0, 2.0], [1.5, 0.5]]
 
 
 def test_items_out_of_reach_are_seen_by_what_is_missing_at_the_top():

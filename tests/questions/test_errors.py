@@ -140,8 +140,6 @@ def test_a_candidate_that_is_a_sample_is_a_source(shop, days):
     [
         ("FORM_ERROR", "form of the regression"),
         ("NEVER_SHOWN_SD", "items never shown"),
-        ("DEPTH_ERROR", "their depth"),
-        ("SHRINKAGE_ERROR", "shrinkage"),
     ],
 )
 def test_twice_an_allowance_is_twice_its_own_error_alone(shop, monkeypatch, constant, source):

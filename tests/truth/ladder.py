@@ -121,7 +121,8 @@ class Truth:
         pool, rho, w = self.alike.pool, self.alike.correlation, self.alike.outside
         word, beta = self.word(lists, item), self.alike.bare
         ranks = _ranks(lists, item)
-        z = sum(m * NORMAL.inv_cdf(1 - (min(k, pool) - 0.375) / (pool + 0.25)) for m, k in ranks)
+        own = pool / (1 - w)  # what the candidate ranks
+        z = sum(m * NORMAL.inv_cdf(1 - (min(k, own) - 0.375) / (own + 0.25)) for m, k in ranks)
         z /= sum(m for m, _ in ranks)
         cut, rest = NORMAL.inv_cdf(1 - self.depth / pool), math.sqrt(1 - rho**2)
         h = (cut - rho * z) / rest

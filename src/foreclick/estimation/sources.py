@@ -28,9 +28,7 @@ DRAWING = "drawn contexts"
 
 FORM = "form of the regression"
 NEVER_SHOWN = "items never shown"
-DEPTH = "their depth"
 UNREACHABLE = "other retrieval"
-SHRINKAGE = "shrinkage"
 STOPPING = "stopping"
 RISE = "rankers that get better"
 VALUE_SHRINKAGE = "shrinkage of click values"
@@ -44,7 +42,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(
         (SMALL_CELLS, ITEM_EFFECTS, COEFFICIENTS, EXAMINATION, SAMPLE, DRAWING), SAMPLING
     ),
-    **dict.fromkeys((FORM, NEVER_SHOWN, DEPTH, UNREACHABLE, SHRINKAGE, STOPPING), MODEL),
+    **dict.fromkeys((FORM, NEVER_SHOWN, UNREACHABLE, STOPPING), MODEL),
     **dict.fromkeys((RISE, VALUE_SHRINKAGE, VALUE_SLOPE, SEGMENT), MODEL),
     MARGIN: UNSEEN,
 }

@@ -38,7 +38,7 @@ from foreclick.ladder.diagnostics import counted_clicks, early_z, feedback_z
 from foreclick.ladder.features import WITH_RISE, expected_by_production
 from foreclick.ladder.fitted import CandidateFit, LadderFit, LadderSpec
 from foreclick.ladder.log_chain import fitted_pairs, ladder_chain, pairs_of
-from foreclick.ladder.overlap import fit_overlap
+from foreclick.ladder.overlap import fit_overlap, production_overlap
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.rungs import log_cells
@@ -236,6 +236,9 @@ def _fit_candidates(
         by_stopping = _by_stopping(parts, perturbed, solution)
     at, same = solution.parameters, log.spec.ladder.same_retrieval
     shown = np.asarray(sum(overlap_counts(view) for view in views))
+    own = np.zeros_like(shown[:, 0])
+    if log.spec.dated:
+        own = np.asarray(sum(production_overlap(view.batch) for view in views))
     alone = [solve_candidate_only(parts, at, [own[j] for own in logged]) for j in range(count)]
     for each in alone:
         _reported("Coefficients of a candidate alone", each.report)
@@ -245,7 +248,9 @@ def _fit_candidates(
         by_stopping,
         distinct,
         earlier,
-        overlaps=tuple(fit_overlap(*shown[:, j], same_retrieval=same) for j in range(count)),
+        overlaps=tuple(
+            fit_overlap(shown[0, j], shown[1, j], own, same_retrieval=same) for j in range(count)
+        ),
         candidate_only=tuple(alone),
         leakages=_leakages(parts, at, log, logged),
     )

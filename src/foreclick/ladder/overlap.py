@@ -1,7 +1,10 @@
 """Retrieval overlap: which of a candidate's items production can show, and where it has them.
 
 Two rankers score a pool of items with normal scores of a correlation. Production shows the first K
-of the pool; some items of the candidate it may not retrieve at all.
+of the pool; some items of the candidate it may not retrieve at all. A candidate alone does not tell
+a small pool from one that production reaches in part. But production's own lists change, from the
+first days to the last, and all come from the same pool: how much they have in common tells its
+size.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.allowances import OVERLAP_MISFIT
-from foreclick.batches import Floats
+from foreclick.batches import EMPTY, Batch, Floats, sums
+from foreclick.ladder.features import list_days
 
 LEAST_UNREACHABLE = 0.2
 """The least share of what a candidate shows that is taken to be out of production's reach."""
 
-UNREACHABLE_COST = 0.03
-"""By so much must it fit better, for each unit of that share."""
+APART = 0.25
+"""The first and the last quarter of the days are compared."""
 
 
 class Overlap(NamedTuple):
@@ -35,7 +39,31 @@ class Overlap(NamedTuple):
     most_unreachable: float = 0.0
 
 
-def fit_overlap(listed: Floats, both: Floats, *, same_retrieval: bool = False) -> Overlap:
+def production_overlap(batch: Batch) -> Floats:
+    """Shape (2, K): what the first days show at each rank, and the part that the last ones have.
+
+    Contexts with records on both count alike.
+    """
+    days, count = list_days(batch, dated=True), batch.cluster_count["period"]
+    context, lists = batch.list_context[days.list], batch.lists[days.list]
+    first = np.where(days.day < APART * count, days.n, 0.0)
+    last = np.where(days.day >= (1 - APART) * count, days.n, 0.0)
+    records = [sums(context, each, batch.context_count) for each in (first, last)]
+    both = (records[0] > 0) & (records[1] > 0)
+    first, last = (
+        each * (both / np.maximum(own, 1e-300))[context]
+        for each, own in zip((first, last), records, strict=True)
+    )
+    some, shown = lists != EMPTY, np.where(lists != EMPTY, lists, 0)
+    pairs, by_slot = shown.ravel(), (last[:, None] * some).ravel()
+    share = sums(pairs, by_slot, batch.pair_count)[shown]
+    listed = first[:, None] * some
+    return np.stack([listed.sum(axis=0), (listed * share).sum(axis=0)])
+
+
+def fit_overlap(
+    listed: Floats, both: Floats, production: Floats, *, same_retrieval: bool = False
+) -> Overlap:
     """The overlap by which production shows what a candidate does.
 
     With f_k the share of what the candidate has at rank k that production has in its list, were
@@ -44,30 +72,42 @@ def fit_overlap(listed: Floats, both: Floats, *, same_retrieval: bool = False) -
     Args:
         listed: Shape (K,): what the candidate shows at each rank.
         both: Shape (K,): which part of it production's lists have, too.
+        production: Shape (2, K): the same of production's first and last days; 0 if not known.
         same_retrieval: whether production can show all that the candidate can.
     """
+    depth = len(listed)
+    unreachable = np.arange(0, 0.05 if same_retrieval else 0.8, 0.05)
+    best, fits = np.full(len(unreachable), np.inf), [Overlap(4.0 * depth, 0.0)] * len(unreachable)
+    for pool in (depth * 1.05 * 1.07 ** np.arange(58)).tolist():
+        own, _ = _misfit(pool, production[0], production[1], 0.0)
+        for j, share in enumerate(unreachable.tolist()):
+            cost, correlation = _misfit(pool, listed, both, share)
+            if cost + own < best[j]:
+                best[j], fits[j] = cost + own, Overlap(pool, correlation, share)
+    root = np.sqrt(best)
+    at = int(root.argmin())
+    if root[0] <= root[at] + OVERLAP_MISFIT:
+        return fits[0]
+    chosen = fits[at] if unreachable[at] >= LEAST_UNREACHABLE else fits[0]
+    most = float(unreachable[root <= root[at] + OVERLAP_MISFIT].max())
+    return chosen._replace(most_unreachable=most)
+
+
+_CORRELATIONS = np.linspace(0, 0.995, 120)[:, None]
+
+
+def _misfit(pool: float, listed: Floats, both: Floats, unreachable: float) -> tuple[float, float]:
+    """The mean square by which overlaps miss the curve of a pool, and the correlation it has."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415 - slow to import
 
-    depth = len(listed)
     shared = both / np.maximum(listed, 1e-300)
     weight = listed / max(listed.sum(), 1e-300)
-    rho = np.linspace(0, 0.99, 67)[:, None, None]
-    unreachable = np.arange(0, 0.05 if same_retrieval else 0.8, 0.05)
-    best = np.full(len(unreachable), np.inf)
-    fits = [Overlap(4.0 * depth, 0.0)] * len(unreachable)
-    for pool in depth * 1.25 * 1.3 ** np.arange(13):
-        z, cut = _rank_scores_of(depth, pool), ndtri(1 - depth / pool)
-        curve = ndtr((rho * z - cut) / np.sqrt(1 - rho**2))
-        cost = (((1 - unreachable[:, None]) * curve - shared) ** 2) @ weight
-        for j, at in enumerate(cost.argmin(axis=0)):
-            if cost[at, j] < best[j]:
-                best[j] = cost[at, j]
-                fits[j] = Overlap(float(pool), float(rho[at, 0, 0]), float(unreachable[j]))
-    root = np.sqrt(best)
-    most = float(unreachable[root <= root.min() + OVERLAP_MISFIT].max(initial=0.0))
-    at = int(np.argmin(best + (UNREACHABLE_COST * unreachable) ** 2))
-    chosen = fits[at if unreachable[at] >= LEAST_UNREACHABLE else 0]
-    return chosen._replace(most_unreachable=most)
+    # What the candidate ranks is larger than what production can show of it.
+    z, cut = _rank_scores_of(len(listed), pool / (1 - unreachable)), ndtri(1 - len(listed) / pool)
+    curve = ndtr((_CORRELATIONS * z - cut) / np.sqrt(1 - _CORRELATIONS**2))
+    cost = (((1 - unreachable) * curve - shared) ** 2) @ weight
+    at = int(cost.argmin())
+    return float(cost[at]), float(_CORRELATIONS[at, 0])
 
 
 def _rank_scores_of(depth: int, pool: float) -> Floats:
@@ -107,7 +147,7 @@ def unlogged_ranks(mass: Floats, depth: int, overlap: Overlap) -> UnloggedRanks:
     rho = overlap.correlation
     rest = np.sqrt(1 - rho**2)
     cut = ndtri(1 - depth / overlap.pool)
-    scores = _rank_scores_of(mass.shape[1], overlap.pool)
+    scores = _rank_scores_of(mass.shape[1], overlap.pool / (1 - overlap.unreachable))
     z = mass @ scores / np.maximum(mass.sum(axis=1), 1e-300)
     h = (cut - rho * z) / rest
     less = np.exp(-(h**2) / 2 - np.log(2 * np.pi) / 2 - log_ndtr(h))

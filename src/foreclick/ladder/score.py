@@ -26,12 +26,10 @@ from typing import NamedTuple
 import numpy as np
 
 from foreclick.allowances import (
-    DEPTH_ERROR,
     FORM_ERROR,
     NEVER_SHOWN_SD,
     RISE_ERROR,
     SEGMENT_WEIGHT_BOUND,
-    SHRINKAGE_ERROR,
     UNREACHABLE_SD,
 )
 from foreclick.batches import EMPTY, Bools, Floats, Ints, padded, ratio, sums
@@ -495,19 +493,15 @@ def _allowances(
     """Shape (1, E, X or 1) by source: errors that contexts share, and no record shows."""
     fit, pairs, slots = columns.fit, columns.state.pairs, columns.slots.slots
     new, logged = columns.unlogged, columns.view.batch.pair_count
-    at, unreachable, depth = slots.pair[new] - logged, *np.zeros((2, len(slots.pair)))
+    at, unreachable = slots.pair[new] - logged, np.zeros(len(slots.pair))
     unreachable[new] = ratio(pairs.unreachable, pairs.rate[logged:])[at]
-    depth[new] = pairs.depth[at]
     reachable = np.where(new, earned.earned * (1 - unreachable), 0.0)
-    by_expected = np.abs(weights.base) * (pairs.rate * pairs.rung.borrowed())
-    every = np.arange(columns.view.batch.context_count)
+    by_rate = np.abs(weights.base) * pairs.rate
     errors = {
-        source.FORM: FORM_ERROR * columns.sums(pairs.context, by_expected),
+        source.FORM: FORM_ERROR * columns.sums(pairs.context, by_rate),
         source.NEVER_SHOWN: NEVER_SHOWN_SD * columns.sums(slots.context, reachable),
-        source.DEPTH: DEPTH_ERROR * columns.sums(slots.context, reachable * depth),
         source.UNREACHABLE: UNREACHABLE_SD
         * columns.sums(slots.context, earned.earned * unreachable),
-        source.SHRINKAGE: SHRINKAGE_ERROR * columns.sums(every, earned.difference),
     }
     if fit.log.reading.kappa_sd:
         by_kappa = columns.sums(gradient.context, gradient.by_exposure * _by_kappa(columns))

@@ -40,7 +40,6 @@ class PairRates(NamedTuple):
         rung: the pairs on their contexts; those never shown without records.
         rate: Shape (P + U,): α; `expected`: m.
         kappa: Shape (P + U,): the probability that a click on the pair ends the reading.
-        depth: Shape (U,): β_u g, by which the logarithm of a rate is put down.
         unreachable: Shape (U,): w m_c.
         highest: Shape (U,): the rate if more is out of production's reach than seems.
     """
@@ -50,7 +49,6 @@ class PairRates(NamedTuple):
     rate: Floats
     expected: Floats
     kappa: Floats
-    depth: Floats
     unreachable: Floats
     highest: Floats
 
@@ -90,7 +88,7 @@ def rung_state(view: View, fit: CandidateFit) -> RungState:
     if fit.earlier is not None:
         shown_before = used[-1, count:, 0] > 0
     context, new = _unlogged(view, fit, every[:, count:], expected[count:], shown_before)
-    level, (depth, unreachable, mean, highest) = log.rates.level, new
+    level, (unreachable, mean, highest) = log.rates.level, new
     strength = fit.parameters.a / np.maximum(mean * level[context], 1e-300)
     rung = log.item.with_unlogged(context, batch.context_count, mean, strength)
     by_pair, by_context = fit.log.reading.kappa(batch)
@@ -99,7 +97,6 @@ def rung_state(view: View, fit: CandidateFit) -> RungState:
         rung,
         *rung.descend(level),
         np.append(by_pair, by_context[context]),
-        depth,
         unreachable * level[context],
         highest * level[context],
     )
@@ -125,9 +122,9 @@ def candidate_reading(view: View, fit: CandidateFit, state: RungState) -> ListRe
 def _unlogged(
     view: View, fit: CandidateFit, features: Floats, expected: Floats, shown_before: Bools
 ) -> tuple[Ints, Floats]:
-    """The contexts of pairs that the log never showed, (U,), and what is expected of them, (4, U).
+    """The contexts of pairs that the log never showed, (U,), and what is expected of them, (3, U).
 
-    At a level of 1: β_u g, w m_c, α and the highest α, means over candidates by how often each
+    At a level of 1: w m_c, α and the highest α, means over candidates by how often each
     shows a pair.
 
     Args:
@@ -139,7 +136,7 @@ def _unlogged(
     """
     count, depth = view.batch.pair_count, view.batch.depth
     context = np.zeros(len(expected), dtype=np.int64)
-    total, shown = np.zeros((4, len(expected))), np.zeros(len(expected))
+    total, shown = np.zeros((3, len(expected))), np.zeros(len(expected))
     for c, member in enumerate(view.members):
         some = member.slots.pair >= count
         at, mass = member.slots.pair[some] - count, member.slots.mass[some]
@@ -161,7 +158,7 @@ def _unlogged_by(
     expected: Floats,
     shown_before: Bools,
 ) -> Floats:
-    """Shape (4, N): the same of pairs that one candidate shows.
+    """Shape (3, N): the same of pairs that one candidate shows.
 
     Args:
         fit: the ladder.
@@ -182,4 +179,4 @@ def _unlogged_by(
     by_unreachable = unreachable * of_rank
     mean = by_unreachable + (1 - unreachable) * reachable
     highest = reachable + most * (best - reachable)
-    return np.stack([slope * gap, by_unreachable, mean, highest])
+    return np.stack([by_unreachable, mean, highest])
