@@ -1,6 +1,7 @@
 """If this fails, what `errors` prints is not what the interval consists of."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +10,10 @@ from scipy.special import stdtrit
 
 import foreclick as fc
 from foreclick import allowances
+from foreclick.batches import batches_of
 from foreclick.estimators import LearntCurve
-from foreclick.simulate.shop import Shop, draw
+from foreclick.ladder.fit import production_fit
+from foreclick.simulate.shop import REGIMES, Shop, draw
 
 pytestmark = pytest.mark.filterwarnings("ignore:the contexts hardly repeat")
 
@@ -154,6 +157,22 @@ def test_twice_an_allowance_is_twice_its_own_error_alone(shop, monkeypatch, cons
     monkeypatch.setattr(place, 2 * getattr(allowances, constant))
     after = errors()
     assert after == pytest.approx(before | {source: 2 * before[source]})
+
+
+@pytest.mark.parametrize("users", ["users differ", "shop"])
+def test_clicks_that_come_together_widen_a_lift_in_proportion(users):
+    drawn = draw(replace(REGIMES[users], records=20_000), 3)
+    log = fc.read_log(drawn.log, context="query", period="day")
+    fit = production_fit(batches_of(fc.tally(log)), fc.Ladder(), "clicks")
+    found = fc.evaluate(log, ranked(drawn, "better"), metrics="clicks@3", estimators="ladder")
+    sources = {row["source"]: row["lift_se"] for row in found.errors()}
+    if users == "shop":
+        assert fit.together == 0
+        assert "clicks that come together" not in sources
+        return
+    assert fit.together == pytest.approx(0.48, abs=0.05)
+    expected = allowances.TOGETHER_ERROR * found["lift"][0]
+    assert sources["clicks that come together"] == pytest.approx(expected)
 
 
 def test_without_intervals_there_is_nothing_to_take_apart(shop, days):

@@ -31,6 +31,7 @@ NEVER_SHOWN = "items never shown"
 UNREACHABLE = "other retrieval"
 STOPPING = "stopping"
 RISE = "rankers that get better"
+TOGETHER = "clicks that come together"
 VALUE_SHRINKAGE = "shrinkage of click values"
 VALUE_SLOPE = "click values by position"
 SEGMENT = "segment's own clicks"
@@ -43,7 +44,7 @@ KINDS: Mapping[str, str] = {
         (SMALL_CELLS, ITEM_EFFECTS, COEFFICIENTS, EXAMINATION, SAMPLE, DRAWING), SAMPLING
     ),
     **dict.fromkeys((FORM, NEVER_SHOWN, UNREACHABLE, STOPPING), MODEL),
-    **dict.fromkeys((RISE, VALUE_SHRINKAGE, VALUE_SLOPE, SEGMENT), MODEL),
+    **dict.fromkeys((RISE, TOGETHER, VALUE_SHRINKAGE, VALUE_SLOPE, SEGMENT), MODEL),
     MARGIN: UNSEEN,
 }
 """The kind of each source, in the order in which they are shown."""

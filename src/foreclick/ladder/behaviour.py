@@ -29,6 +29,7 @@ import numpy as np
 
 from foreclick.allowances import STOPPING_ERROR
 from foreclick.batches import EMPTY, Batch, Floats, Ints, ratio, sums
+from foreclick.estimation.fits import ALARM
 from foreclick.kept import kept
 from foreclick.ladder.features import expected_by_production
 from foreclick.ladder.patterns import lists_read, mixed_rates, readers_before
@@ -186,6 +187,20 @@ def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> St
         return None
     error = mean * math.sqrt(1 / max(clicks.sum(), 1.0) + 1 / expected.sum())
     return Stopping(mean, context, pair, spread, math.hypot(STOPPING_ERROR, error / kappa))
+
+
+def clicks_together(firsts: Sequence[FirstClicks]) -> float:
+    """By which share more clicks follow first ones than expected; 0 where it may be chance.
+
+    Readers differ, or a click leads them on: no log tells which, and only the second moves answers.
+    """
+    clicks, expected, variance = (
+        sum(float(np.sum(each)) for each in values)
+        for values in zip(*((f.clicks, f.expected, f.variance) for f in firsts), strict=True)
+    )
+    total, square = np.sum([each.spread for each in firsts], axis=0)
+    sd = math.sqrt(variance * max(float(ratio(square, total)), 1.0))
+    return clicks / expected - 1 if clicks - expected > ALARM * sd > 0 else 0.0
 
 
 def _strength(clicks: Floats, mean: Floats) -> float:

@@ -17,7 +17,13 @@ from foreclick.estimation.columns import View
 from foreclick.estimation.fits import Drift, FitReport, Leakage
 from foreclick.estimators import Ladder
 from foreclick.kept import kept, kept_latest
-from foreclick.ladder.behaviour import Reading, Stopping, first_clicks_of, learnt_stopping
+from foreclick.ladder.behaviour import (
+    Reading,
+    Stopping,
+    clicks_together,
+    first_clicks_of,
+    learnt_stopping,
+)
 from foreclick.ladder.candidates import (
     ITEM_1,
     candidate_features,
@@ -487,6 +493,7 @@ def _fit_stopping(batches: Sequence[Batch], fit: LadderFit, plain: RateParameter
     if spec.ladder.stopping is None:
         firsts = [first_clicks_of(batch, fit.reading, fit.parameters) for batch in batches]
         stopping = learnt_stopping(firsts, [batch.pair_context for batch in batches])
+        fit = replace(fit, together=clicks_together(firsts))
     elif spec.ladder.stopping:
         stopping = Stopping(1 - spec.ladder.stopping)
     if stopping is None:

@@ -54,6 +54,7 @@ class LadderFit:
         feedback_z: z of the test that production's ranks follow clicks.
         drift: how click rates change from period to period.
         reports: how its parts ended.
+        together: by which share more clicks follow first ones than readers alike would make.
     """
 
     spec: LadderSpec
@@ -63,6 +64,7 @@ class LadderFit:
     feedback_z: float = 0.0
     drift: Drift = Drift()  # noqa: RUF009 - a value
     reports: tuple[FitReport, ...] = ()
+    together: float = 0.0
 
     @property
     def top(self) -> str:

@@ -30,6 +30,7 @@ from foreclick.allowances import (
     NEVER_SHOWN_SD,
     RISE_ERROR,
     SEGMENT_WEIGHT_BOUND,
+    TOGETHER_ERROR,
     UNREACHABLE_SD,
 )
 from foreclick.batches import EMPTY, Bools, Floats, Ints, padded, ratio, sums
@@ -510,6 +511,10 @@ def _allowances(
     if len(fit.log.parameters.beta) == WITH_RISE:
         rise = WITH_RISE - 1
         errors[source.RISE] = RISE_ERROR * fit.parameters.beta[rise] * slope[rise]
+    if fit.log.together:
+        every = np.arange(columns.view.batch.context_count)
+        change = columns.sums(every, earned.difference)
+        errors[source.TOGETHER] = min(fit.log.together, TOGETHER_ERROR) * change
     return {name: error[None] * fit.log.spec.unit for name, error in errors.items()}
 
 
