@@ -9,6 +9,7 @@ import pytest
 
 import foreclick as fc
 from foreclick import simulate
+from foreclick.estimation.fits import Slope
 from tests.cases.plain import drawn, half_new
 from tests.cases.tables import lists_table
 
@@ -109,8 +110,9 @@ def test_candidates_that_know_the_clicks_are_not_judged(log, monkeypatch):
     asked: Any = {"metrics": "clicks@4", "estimators": "ladder"}
     assert fc.compare(log, {"best": best}, **asked)["verdict"] != ["cannot tell"]
     alone = fc.compare(log, {"best": best, "other": other}, **asked)
+    tests = [(Slope(0.5, 20.0), Slope()), (Slope(), Slope())]
     monkeypatch.setattr(
-        "foreclick.ladder.fit.early_z", lambda _, own, *__: np.array([6.0, 0.0])[: len(own[0])]
+        "foreclick.ladder.fit.counted_clicks", lambda _, own, __: tests[: len(own[0])]
     )
     again = log.with_rows(log.stored)  # of which no fit is kept
     found = fc.compare(again, {"best": best, "other": other}, **asked)
