@@ -27,6 +27,7 @@ import numpy as np
 
 from foreclick.allowances import (
     FORM_ERROR,
+    FORM_ERROR_LATER,
     NEVER_SHOWN_SD,
     RISE_ERROR,
     SEGMENT_WEIGHT_BOUND,
@@ -498,8 +499,9 @@ def _allowances(
     unreachable[new] = ratio(pairs.unreachable, pairs.rate[logged:])[at]
     reachable = np.where(new, earned.earned * (1 - unreachable), 0.0)
     by_rate = np.abs(weights.base) * pairs.rate
+    form = FORM_ERROR if fit.earlier is None else FORM_ERROR_LATER
     errors = {
-        source.FORM: FORM_ERROR * columns.sums(pairs.context, by_rate),
+        source.FORM: form * columns.sums(pairs.context, by_rate),
         source.NEVER_SHOWN: NEVER_SHOWN_SD * columns.sums(slots.context, reachable),
         source.UNREACHABLE: UNREACHABLE_SD
         * columns.sums(slots.context, earned.earned * unreachable),
