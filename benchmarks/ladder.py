@@ -136,7 +136,11 @@ def errors_of(name: str, seed: int) -> list[Row]:
     return [{"world": name} | mean_of]
 
 
-EXPECTED = {"context": "query", "period": "day", "rewards": {"expected": "expected"}}
+EXPECTED: dict[str, Any] = {
+    "context": "query",
+    "period": "day",
+    "rewards": {"expected": "expected"},
+}
 
 
 def expected_beside(source: simulate.Simulation, seed: int) -> pa.Table:

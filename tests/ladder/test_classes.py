@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
+from benchmarks.ladder import scene
 
 import foreclick as fc
 from foreclick.batches import batches_of
@@ -164,6 +165,15 @@ def test_where_items_compete_all_contexts_choose() -> None:
     fit = production_fit(batches_of(drawn(["choice"] * 60)), Ladder(), "clicks")
     assert fit.reading.choice
     assert all(report.converged for report in fit.reports)
+
+
+def test_where_every_click_ends_the_reading_nobody_chooses() -> None:
+    """A choice of few lists has nearly the same likelihood; changes came out as wrong then."""
+    log = fc.read_log(scene("Cascade", 7, 0.0).sample(seed=7), context="query", period="day")
+    fit = production_fit(batches_of(fc.tally(log)), Ladder(), "clicks")
+    assert not fit.reading.mixed
+    assert fit.stopping is not None
+    assert fit.stopping.mean > 0.95
 
 
 def test_one_class_by_position_has_none() -> None:

@@ -58,7 +58,7 @@ CHOICE_STRENGTH = 5.0
 MOST_CHOOSE = 0.3
 """The share of contexts of choice from which on t is given."""
 
-KAPPA_BOUNDS = 0.03, 0.97
+KAPPA_BOUNDS = 0.03, 0.999
 """κ of a class that stops."""
 
 _LONGEST = 0.5
@@ -123,19 +123,32 @@ def learnt_classes(
     if len(found.records) > 1:
         found = _or_one_class(data, at, found)
     several = len(found.records) > 1 or bool(found.classes.choice[0])
-    return found if several else None
+    return found if several and not (len(found.records) == 1 and _all_stop(data, at)) else None
+
+
+def _all_stop(data: Patterns, at: RateParameters) -> bool:
+    """Whether one click a list is that of readers who stop there; a choice must be clearly better.
+
+    Where few lists are shown often, as in dense logs, both have nearly the same likelihood.
+    """
+    stop, choose = (fit_classes(data, start_classes(at).some(np.arange(4) == j)) for j in (1, 3))
+    return stop.log_likelihood > choose.log_likelihood - _price(data)
+
+
+def _price(data: Patterns) -> float:
+    """What a class costs by the criterion of Schwarz (1978)."""
+    return float(data.lists.shape[1] * np.log(data.n.sum()) / 2)
 
 
 def _or_one_class(data: Patterns, at: RateParameters, found: ClassFit) -> ClassFit:
-    """What was found, or one of its kinds of class alone, by the criterion of Schwarz (1978)."""
+    """What was found, or one of its kinds of class alone, by likelihood and price."""
     classes, start = found.classes, start_classes(at)
     kinds = [~classes.choice & (classes.kappa == 0), classes.kappa > 0, classes.choice]
     each = [found]
     for number, kind in zip((0, 1, 3), kinds, strict=True):
         if kind.any():
             each.append(fit_classes(data, start.some(np.arange(4) == number)))
-    price = data.lists.shape[1] * np.log(data.n.sum()) / 2
-    return max(each, key=lambda fit: fit.log_likelihood - price * len(fit.records))
+    return max(each, key=lambda fit: fit.log_likelihood - _price(data) * len(fit.records))
 
 
 def start_classes(at: RateParameters) -> ReaderClasses:
