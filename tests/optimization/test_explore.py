@@ -126,7 +126,7 @@ def test_the_answer_comes_first(site, log):
     plan = fc.explore(log, site.policy, min_effect=0.1)
     said = str(plan)
     assert said.startswith("Show the candidate to 10.0% of the traffic for ")
-    assert "about 826 of 8,260 lists" in plan.title
+    assert "about 825 of 8,250 lists" in plan.title
     assert "A/B test" in said
     assert plan["context"][-1] == "2 others"
     assert sum(plan["part"]) == pytest.approx(1)

@@ -430,7 +430,11 @@ def _fit_production(log: FitLog, ladder: Ladder, reward: str, *, rise: bool = Tr
     finer = finer_strengths(parts, slots, fit.parameters, reading)
     if not fit.reading.by_list and np.isinf(finer[:-1]).all():
         finer = finer[-1:]
-    drift = drift_of(parts, fit.parameters, facts.periods) if facts.dated else Drift()
+    drift = Drift()
+    if facts.dated:
+        days = replace(fit, spec=replace(fit.spec, dated=True))
+        by_day = parts if fit.spec.dated else _pairs(batches, days)
+        drift = drift_of(by_day, fit.parameters, facts.periods)
     return replace(fit, strengths=finer, drift=drift)
 
 
