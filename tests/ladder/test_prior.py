@@ -18,7 +18,7 @@ from foreclick.ladder.coefficients import solve
 from foreclick.ladder.fit import fit_candidates, production_fit
 from foreclick.ladder.fitted import CandidateFit
 from foreclick.ladder.log_chain import pairs_of
-from foreclick.ladder.overlap import fit_overlap, production_overlap, unlogged_ranks
+from foreclick.ladder.overlap import fit_overlaps, production_overlap, unlogged_ranks
 from foreclick.ladder.score import score_ladder
 from foreclick.metrics import Metric
 from foreclick.question import Target
@@ -265,7 +265,8 @@ def test_two_rankers_that_agree_have_the_pool_and_correlation_of_the_draw():
     other = rho * one + np.sqrt(1 - rho**2) * rng.normal(size=one.shape)
     mine, theirs = (np.argsort(-x, axis=1)[:, :depth] for x in (one, other))
     both = (theirs[:, :, None] == mine[:, None, :]).any(axis=2).sum(axis=0)
-    found = fit_overlap(np.full(depth, 20_000.0), both.astype(float), np.zeros((2, depth)))
+    listed = np.full((1, depth), 20_000.0)
+    (found,) = fit_overlaps(listed, both[None].astype(float), np.zeros((2, depth)))
     assert found.correlation == pytest.approx(rho, abs=0.06)
     assert found.pool == pytest.approx(pool, rel=0.35)
     # Where an item that `mine` does not show stands below its last rank, by the rank of `theirs`.
@@ -303,14 +304,14 @@ def test_changes_of_production_tell_a_small_pool_from_one_it_reaches_in_part(rho
     first, last = (ranked(0.9, within) for _ in range(2))
     candidate = ranked(rho, np.ones_like(within))
     (listed, both), own = shared(candidate, first), shared(first, last)
-    found = fit_overlap(listed, both, own)
+    (found,) = fit_overlaps(listed[None], both[None], own)
     assert found.unreachable == pytest.approx(alien, abs=0.051)
     if alien:
         assert found.most_unreachable >= found.unreachable
         assert found.pool == pytest.approx(28, rel=0.25)
     else:
         assert found.most_unreachable == 0
-    told = fit_overlap(listed, both, own, same_retrieval=True)
+    (told,) = fit_overlaps(listed[None], both[None], own, same_retrieval=True)
     assert told.unreachable == told.most_unreachable == 0
 
 

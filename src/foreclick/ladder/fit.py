@@ -44,7 +44,7 @@ from foreclick.ladder.diagnostics import counted_clicks, early_z, feedback_z
 from foreclick.ladder.features import WITH_RISE, expected_by_production
 from foreclick.ladder.fitted import CandidateFit, LadderFit, LadderSpec
 from foreclick.ladder.log_chain import fitted_pairs, ladder_chain, pairs_of
-from foreclick.ladder.overlap import fit_overlap, production_overlap
+from foreclick.ladder.overlap import fit_overlaps, production_overlap
 from foreclick.ladder.pairs import Pairs
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.rungs import log_cells
@@ -254,9 +254,7 @@ def _fit_candidates(
         by_stopping,
         distinct,
         earlier,
-        overlaps=tuple(
-            fit_overlap(shown[0, j], shown[1, j], own, same_retrieval=same) for j in range(count)
-        ),
+        overlaps=fit_overlaps(shown[0], shown[1], own, same_retrieval=same),
         candidate_only=tuple(alone),
         leakages=_leakages(parts, at, log, logged),
     )

@@ -15,6 +15,7 @@ import numpy as np
 
 from foreclick.allowances import OVERLAP_MISFIT
 from foreclick.batches import EMPTY, Batch, Floats, sums
+from foreclick.kept import kept
 from foreclick.ladder.features import list_days
 
 LEAST_UNREACHABLE = 0.2
@@ -39,6 +40,7 @@ class Overlap(NamedTuple):
     most_unreachable: float = 0.0
 
 
+@kept
 def production_overlap(batch: Batch) -> Floats:
     """Shape (2, K): what the first days show at each rank, and the part that the last ones have.
 
@@ -61,53 +63,62 @@ def production_overlap(batch: Batch) -> Floats:
     return np.stack([listed.sum(axis=0), (listed * share).sum(axis=0)])
 
 
-def fit_overlap(
+def fit_overlaps(
     listed: Floats, both: Floats, production: Floats, *, same_retrieval: bool = False
-) -> Overlap:
-    """The overlap by which production shows what a candidate does.
+) -> tuple[Overlap, ...]:
+    """For each of C candidates, the overlap by which production shows what it does.
 
     With f_k the share of what the candidate has at rank k that production has in its list, were
     all within its reach, it has (1 − w) f_k. A small w is not told from another shape of f.
 
     Args:
-        listed: Shape (K,): what the candidate shows at each rank.
-        both: Shape (K,): which part of it production's lists have, too.
+        listed: Shape (C, K): what the candidate shows at each rank.
+        both: Shape (C, K): which part of it production's lists have, too.
         production: Shape (2, K): the same of production's first and last days; 0 if not known.
         same_retrieval: whether production can show all that the candidate can.
     """
-    depth = len(listed)
-    unreachable = np.arange(0, 0.05 if same_retrieval else 0.8, 0.05)
-    best, fits = np.full(len(unreachable), np.inf), [Overlap(4.0 * depth, 0.0)] * len(unreachable)
+    count, depth = listed.shape
+    shares = np.arange(0, 0.05 if same_retrieval else 0.8, 0.05)
+    best = np.full((count, len(shares)), np.inf)
+    fits = [[Overlap(4.0 * depth, 0.0)] * len(shares) for _ in range(count)]
     for pool in (depth * 1.05 * 1.07 ** np.arange(58)).tolist():
-        own, _ = _misfit(pool, production[0], production[1], 0.0)
-        for j, share in enumerate(unreachable.tolist()):
-            cost, correlation = _misfit(pool, listed, both, share)
-            if cost + own < best[j]:
-                best[j], fits[j] = cost + own, Overlap(pool, correlation, share)
-    root = np.sqrt(best)
+        (own,), _ = _misfits(pool, production[:1], production[1:], 0.0)
+        for j, share in enumerate(shares.tolist()):
+            cost, correlation = _misfits(pool, listed, both, share)
+            for c in np.flatnonzero(cost + own < best[:, j]):
+                best[c, j] = cost[c] + own
+                fits[c][j] = Overlap(pool, float(correlation[c]), share)
+    return tuple(_chosen(*each, shares) for each in zip(fits, np.sqrt(best), strict=True))
+
+
+def _chosen(fits: list[Overlap], root: Floats, shares: Floats) -> Overlap:
+    """The fit that counts: with items out of reach only if it is clearly better than without."""
     at = int(root.argmin())
     if root[0] <= root[at] + OVERLAP_MISFIT:
         return fits[0]
-    chosen = fits[at] if unreachable[at] >= LEAST_UNREACHABLE else fits[0]
-    most = float(unreachable[root <= root[at] + OVERLAP_MISFIT].max())
+    chosen = fits[at] if shares[at] >= LEAST_UNREACHABLE else fits[0]
+    most = float(shares[root <= root[at] + OVERLAP_MISFIT].max())
     return chosen._replace(most_unreachable=most)
 
 
 _CORRELATIONS = np.linspace(0, 0.995, 120)[:, None]
 
 
-def _misfit(pool: float, listed: Floats, both: Floats, unreachable: float) -> tuple[float, float]:
-    """The mean square by which overlaps miss the curve of a pool, and the correlation it has."""
+def _misfits(
+    pool: float, listed: Floats, both: Floats, unreachable: float
+) -> tuple[Floats, Floats]:
+    """Shape (C,) each: the mean square misfit to the best curve of a pool, and its correlation."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415 - slow to import
 
+    depth = listed.shape[1]
     shared = both / np.maximum(listed, 1e-300)
-    weight = listed / max(listed.sum(), 1e-300)
+    weight = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1e-300)
     # What the candidate ranks is larger than what production can show of it.
-    z, cut = _rank_scores_of(len(listed), pool / (1 - unreachable)), ndtri(1 - len(listed) / pool)
+    z, cut = _rank_scores_of(depth, pool / (1 - unreachable)), ndtri(1 - depth / pool)
     curve = ndtr((_CORRELATIONS * z - cut) / np.sqrt(1 - _CORRELATIONS**2))
-    cost = (((1 - unreachable) * curve - shared) ** 2) @ weight
-    at = int(cost.argmin())
-    return float(cost[at]), float(_CORRELATIONS[at, 0])
+    missed = (1 - unreachable) * curve - shared[:, None]
+    cost = np.einsum("crk,ck->cr", missed**2, weight)
+    return cost.min(axis=1), _CORRELATIONS[cost.argmin(axis=1), 0]
 
 
 def _rank_scores_of(depth: int, pool: float) -> Floats:
