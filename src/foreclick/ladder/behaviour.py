@@ -165,8 +165,7 @@ def learnt_stopping(firsts: Sequence[FirstClicks], owners: Sequence[Ints]) -> St
         firsts: of each batch.
         owners: Shape (P,) each: the contexts of its pairs.
     """
-    total, square = np.sum([each.spread for each in firsts], axis=0)
-    spread = max(float(square / total), 1.0) if total > 0 else 1.0
+    spread = _clicks_at_once(firsts)
     clicks = np.concatenate([each.clicks for each in firsts]) / spread
     expected = np.concatenate([each.expected for each in firsts]) / spread
     if not expected.sum() > 0:
@@ -198,9 +197,14 @@ def clicks_together(firsts: Sequence[FirstClicks]) -> float:
         sum(float(np.sum(each)) for each in values)
         for values in zip(*((f.clicks, f.expected, f.variance) for f in firsts), strict=True)
     )
-    total, square = np.sum([each.spread for each in firsts], axis=0)
-    sd = math.sqrt(variance * max(float(ratio(square, total)), 1.0))
+    sd = math.sqrt(variance * _clicks_at_once(firsts))
     return clicks / expected - 1 if clicks - expected > ALARM * sd > 0 else 0.0
+
+
+def _clicks_at_once(firsts: Sequence[FirstClicks]) -> float:
+    """How many clicks count as one, since those of a record come together."""
+    total, square = np.sum([each.spread for each in firsts], axis=0)
+    return max(float(square / total), 1.0) if total > 0 else 1.0
 
 
 def _strength(clicks: Floats, mean: Floats) -> float:
