@@ -2,9 +2,9 @@
 
 import numpy as np
 
-import foreclick as fc
 from foreclick.batches import batches_of
 from foreclick.curves.errors import examine
+from tests.cases import plain
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -14,56 +14,30 @@ SAME = 1e-10
 DERIVATIVE = 1e-6
 
 
-def random_slots(seed, depth=4, contexts=6, items=5, clusters=3):
-    """Slots at random positions, with clicks that follow no model."""
-    rng = np.random.default_rng(seed)
-    return [
-        Slot(f"q{x}", f"i{a}", k, int(rng.integers(1, 30)), int(rng.integers(0, 9)), int(g))
-        for x in range(contexts)
-        for a in range(items)
-        for k in rng.choice(np.arange(1, depth + 1), size=rng.integers(1, depth + 1), replace=False)
-        for g in rng.choice(clusters, size=rng.integers(1, clusters + 1), replace=False)
-    ]
+CASE = plain.drawn(1, records=600, contexts=6, periods=3)
+SLOTS = [
+    Slot(row.context, item, k, 1, click, row.day)
+    for row in CASE.rows
+    for k, (item, click) in enumerate(zip(row.items, row.clicks, strict=True), start=1)
+]
 
 
-def tally_of(slots):
-    """A log with a list for each slot, which shows nothing else."""
-    return fc.tally(
-        fc.read_log(
-            {
-                "context": [s.context for s in slots],
-                "list_id": list(range(len(slots))),
-                "item": [s.item for s in slots],
-                "position": [int(s.position) for s in slots],
-                "click": [s.w / s.n for s in slots],
-                "n": [s.n for s in slots],
-                "day": [s.cluster for s in slots],
-                "half": [s.cluster for s in slots],
-            },
-            long=("list_id", "position"),
-            count="n",
-            period="day",
-            segments=("half",),
-        )
-    )
-
-
-def ask(slots, depth=4, **options):
-    return examine(batches_of(tally_of(slots)), reward="clicks", places=range(depth), **options)
+def ask(**options):
+    """The curve and its errors."""
+    return examine(batches_of(CASE.tally()), reward="clicks", places=range(4), **options)[()]
 
 
 def test_a_curve_and_its_errors_are_the_oracles():
-    slots = random_slots(1)
-    counts = swaps.counts_of(slots, 4)
-    found = ask(slots, clusters=["period"])[()]
+    counts = swaps.counts_of(SLOTS, 4)
+    found = ask(clusters=["period"])
     p = swaps.alternating(counts, 4)
     assert found.converged
     assert np.allclose(found.p, p, rtol=SAME)
-    moved = swaps.moved_by(slots, 4, swaps.alternating)
+    moved = swaps.moved_by(SLOTS, 4, swaps.alternating)
     error, floor = found.errors
     assert np.allclose(error.covariance, 3 / 2 * moved.T @ moved, atol=DERIVATIVE)
     assert (error.freedom, floor.freedom) == (2, np.inf)
     assert np.allclose(floor.covariance[1:, 1:], swaps.joint_covariance(counts, p), rtol=1e-9)
     assert np.all(floor.covariance[0] == 0)
-    (alone,) = ask(slots)[()].errors
+    (alone,) = ask().errors
     assert np.allclose(alone.covariance, floor.covariance, rtol=SAME)

@@ -12,37 +12,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.truth import oracle
-from tests.truth.oracle import Cell, Policy, Record, Row, Theta, at
+from tests.truth.oracle import Cell, Mass, Policy, Record, Row, Theta, at, examined
 
 SLOTS = ("ip", "item", "pbm")
 """The models whose estimate is a product of hazards; the others are linear in first clicks."""
 
 
-def success_at(depth: int) -> tuple[float, ...]:
-    """θ of `success@depth`, of first clicks."""
-    return (1.0,) * depth
-
-
-def mrr_at(depth: int) -> tuple[float, ...]:
-    """θ of `mrr@depth`, of first clicks."""
-    return tuple(1.0 / k for k in range(1, depth + 1))
+success_at, mrr_at = oracle.clicks_at, oracle.reciprocal_ranks  # θ of first clicks
 
 
 def only_first(records: Sequence[Record]) -> list[Record]:
     """The same records with a 1 at their first click and nothing else."""
-    found = []
-    for record in records:
-        clicks = [0.0] * len(record.clicks)
-        for k, click in enumerate(record.clicks):
-            if click > 0:
-                clicks[k] = 1.0
-                break
-        found.append(record._replace(clicks=tuple(clicks)))
-    return found
-
-
-def examined(model: str, p: Sequence[float], k: int) -> float:
-    return at(p, k) if model == "pbm" else 1.0
+    return [
+        r._replace(
+            clicks=tuple(float(c > 0 and not any(r.clicks[:k])) for k, c in enumerate(r.clicks))
+        )
+        for r in records
+    ]
 
 
 def at_risk(
@@ -73,7 +59,10 @@ def hazards(
 ) -> list[float]:
     """The chance of a click at each position of a list, given none above."""
     return [
-        min(examined(model, p, k) * rate.get(oracle.cell(model, tuple(items), k, theta), 0.0), 1.0)
+        min(
+            examined(model, p, k) * rate.get(oracle.cell(model, tuple(items), k, theta), 0.0),
+            1.0,
+        )
         for k in range(1, min(len(items), len(theta)) + 1)
     ]
 
@@ -102,25 +91,21 @@ def value(
     assert math.isinf(clip)
     looks = oracle.reciprocal_ranks(len(theta)) if p is None else p
     total = 0.0
-    for context in {record.context for record in records} & set(candidate):
-        mine = [record for record in records if record.context == context]
+    for context, mine in oracle.by_context(records).items():
         rate = rates(model, mine, theta, looks)
-        here = sum(
+        total += oracle.count(mine) * sum(
             chance * worth(hazards(model, items, rate, theta, looks), theta)
-            for items, chance in candidate[context].items()
+            for items, chance in candidate.get(context, {}).items()
         )
-        total += sum(record.weight for record in mine) * here
-    return total / sum(record.weight for record in records)
+    return total / oracle.count(records)
 
 
 def estimate(
     model: str, records: Sequence[Record], candidate: Policy, theta: Theta, clip: float = math.inf
 ) -> float:
     """`value`, and production's own where the candidate has no list."""
-    silent = [record for record in records if record.context not in candidate]
-    n = sum(record.weight for record in records)
-    own = sum(record.weight * oracle.reward(record, theta) for record in silent) / n
-    return value(model, records, candidate, theta, clip) + own
+    own = value(model, records, candidate, theta, clip)
+    return own + oracle.unchanged(records, candidate, theta)
 
 
 def evaluate(
@@ -134,51 +119,35 @@ def evaluate(
     """All columns of an evaluation, from records that are first clicks."""
     if model not in SLOTS:
         return oracle.evaluate(model, records, candidate, theta, missing=missing)
-    used = [r for r in records if missing == "production" or r.context in candidate]
-    found = oracle.evaluate(model, records, candidate, theta, missing=missing)
+    absent = oracle.by_context(records).keys() - set(candidate)
+    used = [r for r in records if missing != "drop" or r.context not in absent]
+    sums = _mass(model, used, candidate, theta)
     guess = estimate(model, used, candidate, theta)
-    covered, ess = _rests_on(model, used, candidate, theta)
-    now = found.production
-    seen = covered > 0
-    return found._replace(
-        value=guess if seen else None,
-        change=guess - now if seen else None,
-        lift=(guess - now) / now if seen and now > 0 else None,
-        covered=covered,
-        ess=ess,
-    )
+    return oracle.row_of(used, theta, guess, sums, len(absent))
 
 
-def _rests_on(
-    model: str, records: Sequence[Record], candidate: Policy, theta: Theta
-) -> tuple[float, float]:
-    """The share of the candidate's exposure that was at risk in the log; and the ess."""
-    p = oracle.reciprocal_ranks(len(theta))
-    alike = (1.0,) * len(theta)
-    mass = covered = logged = weighted = squared = 0.0
-    for context in {record.context for record in records}:
-        mine = [record for record in records if record.context == context]
-        n = sum(record.weight for record in mine)
-        _, exposed = at_risk(model, mine, theta, p)
-        logged += sum(exposed.values())
-        if context not in candidate:
-            shown = oracle.exposures(model, oracle.frequencies(mine)[context], alike, p)
-            mass += n * sum(shown.values())
-            covered += n * sum(shown.values())
-            weighted += sum(exposed.values())
-            squared += sum(exposed.values())
-            continue
-        wanted = oracle.exposures(model, candidate[context], alike, p)
-        mass += n * sum(wanted.values())
-        covered += n * sum(h for g, h in wanted.items() if exposed.get(g, 0.0) > 0)
-        for g, slope in slopes(model, mine, candidate[context], theta, p).items():
-            if exposed.get(g, 0.0) > 0:
-                w = slope / (exposed[g] / n)
-                weighted += exposed[g] * w
-                squared += exposed[g] * w * w
-    n = sum(record.weight for record in records)
-    ess = n * weighted**2 / (logged * squared) if logged * squared > 0 else 0.0
-    return (covered / mass if mass else 0.0), (ess if covered > 0 else 0.0)
+def _mass(model: str, records: Sequence[Record], candidate: Policy, theta: Theta) -> Mass:
+    """As `oracle.mass`: what the candidate shows, and what was at risk in the log."""
+    p, alike = oracle.reciprocal_ranks(len(theta)), (1.0,) * len(theta)
+    lists, total = oracle.frequencies(records) | dict(candidate), Mass()
+    for x, mine in oracle.by_context(records).items():
+        n, (_, exposed) = oracle.count(mine), at_risk(model, mine, theta, p)
+        wanted = oracle.exposures(model, lists[x], alike, p)
+        seen = {g: e for g, e in exposed.items() if e > 0}
+        covered, weight = wanted, dict.fromkeys(seen, 1.0)
+        if x in candidate:
+            covered = {g: h for g, h in wanted.items() if g in seen}
+            slope = slopes(model, mine, candidate[x], theta, p)
+            weight = {g: slope.get(g, 0.0) * n / e for g, e in seen.items()}
+        total = total.plus(
+            n * sum(wanted.values()),
+            n * sum(covered.values()),
+            0.0,
+            sum(seen.values()),
+            sum(e * weight[g] for g, e in seen.items()),
+            sum(e * weight[g] ** 2 for g, e in seen.items()),
+        )
+    return total
 
 
 def slopes(

@@ -102,10 +102,9 @@ class Log:
     Args:
         records: their days are numbered from 0.
         depth: K.
-        days: D; 1 if days do not matter.
+        days: D; 1 if days do not matter, and all are 0.
         unit: what of the reward counts as one click.
         candidates: by pair, (share of lists that have it, mean height) of each candidate.
-        usual, sharp: log p of positions below the first as known beforehand, and its precision.
         given: p, if it is not learnt.
         rise: whether production's rise is a feature.
     """
@@ -117,8 +116,6 @@ class Log:
         days: int,
         unit: float = 1.0,
         candidates: Sequence[Mapping[Pair, tuple[float, float]]] = (),
-        usual: Floats | None = None,
-        sharp: Floats | float = 1.0,
         given: Floats | None = None,
         *,
         rise: bool = False,
@@ -129,48 +126,32 @@ class Log:
         self.contexts = sorted({r.context for r in records})
         self.number = {pair: i for i, pair in enumerate(self.pairs)}
         self.owner = np.array([self.contexts.index(x) for x, _ in self.pairs])
-        self.usual = -0.7 * np.log(np.arange(2, self.depth + 1)) if usual is None else usual
-        self.sharp = sharp
         shown, seen = np.zeros((len(self.pairs), days, 2)), np.zeros((len(self.contexts), days))
         for r in records:
-            seen[self.contexts.index(r.context), self.day(r)] += 1
+            seen[self.contexts.index(r.context), r.day] += 1
             for k, item in enumerate(r.items, start=1):
-                at = self.number[r.context, item], self.day(r)
+                at = self.number[r.context, item], r.day
                 shown[at] += 1, height(k, self.depth)
         until = np.maximum(seen.cumsum(axis=1), 1)[self.owner]
         own = shown.cumsum(axis=1) / until[:, :, None]
         late = 4.0 ** (np.arange(days) / days)
         of_late = (late * shown[:, :, 1]).cumsum(axis=1)
         of_late /= np.maximum((late * seen).cumsum(axis=1), 1e-300)[self.owner]
-        self.rise = (of_late - own[:, :, 1])[:, :, None] if rise else own[:, :, :0]
-        self.others = np.array([[w.get(i, (0, 0)) for w in candidates] for i in self.pairs])
-        self.z = np.stack([self.features(own[:, d], self.rise[:, d]) for d in range(days)], axis=1)
+        # 1, s, u, s² and production's rise; s', u', s' s and u' u of all candidates.
+        others = [[w.get(i, (0, 0)) for w in candidates] for i in self.pairs]
+        self.others = np.array(others, np.float64).reshape(len(self.pairs), 1, -1, 2)
+        s, u = np.split(own, 2, axis=2)
+        v, w = (self.others[..., j] + np.zeros_like(s) for j in (0, 1))
+        risen = [of_late[:, :, None] - u] if rise else []
+        self.z = np.concatenate([np.ones_like(s), s, u, s * s, *risen, v, w, v * s, w * u], axis=2)
         self.x = self.z[:, -1]
         self.ridge = np.ones(self.x.shape[1])
         self.ridge[0] = 1e-3
         self.count()
 
-    def day(self, r: Record) -> int:
-        """The day of a record, if days matter."""
-        return r.day if self.days > 1 else 0
-
     def by_context(self, values: Floats) -> Floats:
         """Sums of values of pairs."""
-        return np.bincount(self.owner, values, len(self.contexts)).astype(np.float64)
-
-    def features(self, own: Floats, rise: Floats) -> Floats:
-        """1, s, u, s² and the rise of production; s', u', s' s and u' u of all candidates."""
-        each = zip(own, rise, strict=True)
-        return np.array([self.features_of(i, *both) for i, both in enumerate(each)])
-
-    def features_of(self, pair: int, own: Floats, rise: Floats) -> Floats:
-        """The same of one pair."""
-        s, u = own
-        columns = [1.0, s, u, s * s, *rise]
-        if self.others.shape[1]:
-            v, w = self.others[pair].T
-            columns += [*v, *w, *(v * s), *(w * u)]
-        return np.array(columns)
+        return np.asarray(np.equal.outer(range(len(self.contexts)), self.owner) @ values)
 
     def count(
         self,
@@ -181,9 +162,10 @@ class Log:
         self.n, self.c = np.zeros((2, len(self.pairs), self.days, self.depth))
         for r in self.records:
             for k, item in enumerate(r.items):
-                at, slot = (self.number[r.context, item], self.day(r), k), (r.context, r.items, k)
+                at, slot = (self.number[r.context, item], r.day, k), (r.context, r.items, k)
                 self.n[at] += read(slot) * passed(slot)
                 self.c[at] += r.earned[k] / self.unit * passed(slot)
+        self.clicks = self.c.sum(axis=(1, 2))
         return self
 
     # --- the equations --------------------------------------------------------------------------
@@ -203,32 +185,29 @@ class Log:
         p = np.append(1.0, np.exp(log_p)) if self.given is None else self.given
         return beta, p, np.exp(log_level)
 
-    def rates(self, unknown: Floats, a: float) -> tuple[Floats, Floats, Floats]:
-        """α̂, μ and E of all pairs."""
+    def rates(self, unknown: Floats, a: float) -> tuple[Floats, Floats]:
+        """α̂ and μ of all pairs."""
         beta, p, level = self.split(unknown)
         m = np.exp(np.clip(self.x @ beta, -12, 2)) * level[self.owner]
         exposure = (self.n @ p).sum(axis=1)
-        clicks = self.c.sum(axis=(1, 2))
-        return (clicks + a) / (exposure + a / m), exposure * m, exposure
+        return (self.clicks + a) / (exposure + a / m), exposure * m
+
+    def scores(self, unknown: Floats, a: float) -> Floats:
+        """Shape (X, N): what each context has of the equations of β and log p, without priors."""
+        _, p, _ = self.split(unknown)
+        residual = self.c - self.n * p * self.rates(unknown, a)[0][:, None, None]
+        by_feature = np.einsum("idf,idk->if", self.z, residual)
+        return self.by_context(np.hstack([by_feature, residual.sum(axis=1)[:, 1:]]))
 
     def score(self, unknown: Floats, a: float) -> Floats:
         """The estimating equations of β and log p."""
         beta, p, _ = self.split(unknown)
-        alpha, _, _ = self.rates(unknown, a)
-        residual = self.c - self.n * p * alpha[:, None, None]
-        by_feature = np.einsum("idf,idk->f", self.z, residual) - self.ridge * beta
-        by_position = residual.sum(axis=(0, 1))[1:] - self.sharp * (np.log(p[1:]) - self.usual)
+        usual = -0.7 * np.log(np.arange(2, self.depth + 1))
+        prior = np.append(self.ridge * beta, np.log(p[1:]) - usual)
+        left: Floats = self.scores(unknown, a).sum(axis=0) - prior
         if self.given is not None:
-            by_position = unknown[len(beta) :][: self.depth - 1]  # nothing to learn
-        return np.append(by_feature, by_position)
-
-    def scores(self, unknown: Floats, a: float) -> Floats:
-        """Shape (X, N): what each context has of the equations, without priors."""
-        _, p, _ = self.split(unknown)
-        residual = self.c - self.n * p * self.rates(unknown, a)[0][:, None, None]
-        by_feature = np.einsum("idf,idk->if", self.z, residual)
-        each = np.hstack([by_feature, residual.sum(axis=1)[:, 1:]])
-        return np.stack([self.by_context(column) for column in each.T], axis=1)
+            left[len(beta) :] = unknown[len(beta) : len(left)]  # nothing to learn
+        return left
 
     def level_score(self, unknown: Floats, a: float, t: float, clicks: Floats) -> Floats:
         """The score of log L, of clicks as they are or as they are expected."""
@@ -237,24 +216,24 @@ class Log:
         own = (clicks - mean) / (1 + mean / a)
         return self.by_context(own) + t * (1 - level)
 
-    def root(self, a: float, t: float) -> Found:
-        """What solves all equations, given the strengths."""
-        clicks, start = self.c.sum(axis=(1, 2)), self.start()
-        unknown = root(
-            lambda v: np.append(self.score(v, a), self.level_score(v, a, t, clicks)), start
-        )
+    def found(self, unknown: Floats, a: float, t: float) -> Found:
+        """What these unknowns say."""
         beta, p, level = self.split(unknown)
         return Found(beta, p, a, t, level, self.rates(unknown, a)[0])
 
+    def root(self, a: float, t: float) -> Found:
+        """What solves all equations, given the strengths."""
+
+        def left(v: Floats) -> Floats:
+            return np.append(self.score(v, a), self.level_score(v, a, t, self.clicks))
+
+        return self.found(root(left, self.start()), a, t)
+
     def at(self, beta: Floats, p: Floats, a: float, t: float) -> Found:
         """Levels and rates where β and p are given."""
-        fixed, clicks = np.append(beta, np.log(p[1:])), self.c.sum(axis=(1, 2))
-        log_level = root(
-            lambda v: self.level_score(np.append(fixed, v), a, t, clicks),
-            np.zeros(len(self.contexts)),
-        )
-        alpha = self.rates(np.append(fixed, log_level), a)[0]
-        return Found(beta, p, a, t, np.exp(log_level), alpha)
+        fixed, start = np.append(beta, np.log(p[1:])), np.zeros(len(self.contexts))
+        level = root(lambda v: self.level_score(np.append(fixed, v), a, t, self.clicks), start)
+        return self.found(np.append(fixed, level), a, t)
 
     def slope(self, found: Found) -> Floats:
         """J, by how much the score falls with β and log p: a difference quotient.
@@ -281,52 +260,42 @@ class Log:
 
     def alone(self, candidate: int, found: Found) -> Floats:
         """Negative binomial regression of clicks on 1, s' and u' of a candidate."""
-        x = np.column_stack([np.ones(len(self.pairs)), self.others[:, candidate]])
-        clicks, exposure = self.c.sum(axis=(1, 2)), (self.n @ found.p).sum(axis=1)
+        x = np.column_stack([np.ones(len(self.pairs)), self.others[:, 0, candidate]])
+        exposure = (self.n @ found.p).sum(axis=1)
 
         def score(b: Floats) -> Floats:
             mean = exposure * np.exp(np.clip(x @ b, -12, 2))
-            return np.asarray(((clicks - mean) / (1 + mean / found.a)) @ x - self.ridge[:3] * b)
+            return np.asarray(
+                ((self.clicks - mean) / (1 + mean / found.a)) @ x - self.ridge[:3] * b
+            )
 
         return root(score, np.array([found.beta[0], 0.0, 0.0]))
 
     # --- strengths ------------------------------------------------------------------------------
 
-    def losses(self, found: Found) -> tuple[Callable[[float], float], Callable[[float], float]]:
-        """−log-likelihood of log a, and of log t."""
-        beta, p, a = found.beta, found.p, found.a
-        c, e = self.c.sum(axis=2), self.n @ p
-        m = np.exp(np.clip(self.z @ beta, -12, 2))
-        exposure = e.sum(axis=1)
-        mean = exposure * np.exp(np.clip(self.x @ beta, -12, 2)) * found.level[self.owner]
-        weight = (1 / (1 + mean / a))[:, None]
-        shape = len(self.contexts), self.days
-        took, due = np.zeros(shape), np.zeros(shape)
-        np.add.at(took, self.owner, weight * c)
-        np.add.at(due, self.owner, weight * e * m)
+    def strengths(self, found: Found) -> tuple[float, float]:
+        """a and t with the largest likelihood."""
+        c, e = self.c.sum(axis=2), self.n @ found.p
+        m, m_last = (np.exp(np.clip(x @ found.beta, -12, 2)) for x in (self.z, self.x))
+        mean = e.sum(axis=1) * m_last * found.level[self.owner]
+        weight = (1 / (1 + mean / found.a))[:, None]
+        took, due = self.by_context(weight * c), self.by_context(weight * e * m)
         if self.days == 1:  # clicks are 0 or 1, so they vary less than Poisson's do
-            binary = (found.alpha**2 @ (self.n[:, 0] @ p**2)) / (found.alpha @ exposure)
+            binary = (found.alpha**2 @ (self.n[:, 0] @ found.p**2)) / (found.alpha @ e.sum(axis=1))
             vary = max(1 - binary, 0.01)
             return (
-                lambda log_a: negative_binomial(c / vary, e * m / vary, math.exp(log_a)),
-                lambda log_t: negative_binomial(took, due, math.exp(log_t)),
+                best(lambda s: negative_binomial(c / vary, e * m / vary, s)),
+                best(lambda s: negative_binomial(took, due, s)),
             )
-        later = np.arange(self.days) >= self.days // 2
 
-        def of_pairs(log_a: float) -> float:
-            s = math.exp(log_a)
+        def of_pairs(s: float) -> float:
+            later = np.arange(self.days) >= self.days // 2
             expected = e * (before(c) + s) / (before(e) + s / m)
             return poisson(c[:, later], expected[:, later])
 
-        def of_contexts(log_t: float) -> float:
-            s = math.exp(log_t)
+        def of_contexts(s: float) -> float:
             return poisson(took, due * (before(took) + s) / (before(due) + s))
 
-        return of_pairs, of_contexts
-
-    def strengths(self, found: Found) -> tuple[float, float]:
-        """a and t, by the parabola through the best point of the grid and its neighbours."""
-        of_pairs, of_contexts = self.losses(found)
         return best(of_pairs), best(of_contexts)
 
     def fit(self) -> Found:
@@ -341,23 +310,24 @@ class Log:
 
     # --- readers who stop -----------------------------------------------------------------------
 
-    def first_clicks(self, found: Found) -> tuple[Floats, Floats]:
-        """Clicks below clicked first results, and those due if no click ended the reading.
+    def below_first(self, found: Found) -> tuple[Floats, Floats, Floats, Floats]:
+        """Clicks below first results, and those due if no click ended the reading.
 
-        Shape (P,) each, by the pair that stands first, with the weights of Mantel and Haenszel.
+        By the pair that stands first where that was clicked, then by context where it was not.
         """
         took, due = np.zeros((2, len(self.pairs)))
-        level, other = np.zeros((2, len(self.contexts)))  # of records without a first click
+        level, other = np.zeros((2, len(self.contexts)))
         for r in self.records:
             first, x = self.number[r.context, r.items[0]], self.contexts.index(r.context)
             numbers = [self.number[r.context, item] for item in r.items[1:]]
-            expected = float(found.alpha[numbers] @ found.p[1 : len(r.items)])
-            if r.earned[0] > 0:
-                took[first] += sum(r.earned[1:])
-                due[first] += expected
-            else:
-                level[x] += sum(r.earned[1:])
-                other[x] += expected
+            clicks, expected, at = (took, due, first) if r.earned[0] > 0 else (level, other, x)
+            clicks[at] += sum(r.earned[1:])
+            expected[at] += found.alpha[numbers] @ found.p[1 : len(r.items)]
+        return took, due, level, other
+
+    def first_clicks(self, found: Found) -> tuple[Floats, Floats]:
+        """Those below clicked first results, by pair, with the weights of Mantel and Haenszel."""
+        took, due, level, other = self.below_first(found)
         both = np.maximum(other + self.by_context(due), 1e-300)[self.owner]
         return took * other[self.owner] / both, due * level[self.owner] / both
 
@@ -369,13 +339,17 @@ class Log:
         if not due.sum():
             return None
         mean = float(np.clip(took.sum() / due.sum(), 1e-3, 1))
-        whole = [self.by_context(each) for each in (took, due)]
-        context = kept(whole[0], mean * whole[1])
-        own = shrunk(whole[0], whole[1], mean, context)[self.owner]
-        pair = kept(took, own * due)
-        kappa = np.clip(1 - shrunk(took, due, own, pair), 0, 1) @ due / due.sum()
+        stop = Stop(mean, kept(*map(self.by_context, (took, mean * due))), math.inf, spread)
+        stop = stop._replace(pair=kept(took, self.going_on(stop, found) * due))
+        kappa = np.clip(1 - self.going_on(stop, found), 0, 1) @ due / due.sum()
         clear = self.mantel_haenszel(found) / math.sqrt(spread) > math.sqrt(2 * ENOUGH)
-        return Stop(mean, context, pair, spread) if clear and kappa >= 0.05 else None
+        return stop if clear and kappa >= 0.05 else None
+
+    def going_on(self, stop: Stop, found: Found) -> Floats:
+        """1 − κ by pair: shrunk to its context's, which is shrunk to that of the log."""
+        took, due = (each / stop.spread for each in self.first_clicks(found))
+        whole = shrunk(self.by_context(took), self.by_context(due), stop.goes_on, stop.context)
+        return shrunk(took, due, whole[self.owner], stop.pair)
 
     def mantel_haenszel(self, found: Found) -> float:
         """z of fewer clicks below clicked first results, if each click was one by itself.
@@ -383,27 +357,14 @@ class Log:
         Given all N clicks of a context below first results, those below clicked ones are binomial,
         with the share q of what is expected there: Σ (N q − C) / √(Σ N q (1 − q)).
         """
-        fewer = variance = 0.0
-        for x in self.contexts:
-            clicks, expected = np.zeros((2, 2))
-            for r in self.records:
-                if r.context == x:
-                    numbers = [self.number[x, item] for item in r.items[1:]]
-                    clicks[int(r.earned[0] > 0)] += sum(r.earned[1:])
-                    expected[int(r.earned[0] > 0)] += (
-                        found.alpha[numbers] @ found.p[1 : len(r.items)]
-                    )
-            q = expected[1] / expected.sum()
-            fewer += clicks.sum() * q - clicks[1]
-            variance += clicks.sum() * q * (1 - q)
-        return fewer / math.sqrt(max(variance, 1e-300))
+        took, due, level, other = self.below_first(found)
+        c, expected = self.by_context(took), self.by_context(due)
+        n, q = c + level, expected / (expected + other)
+        return float((n * q - c).sum() / math.sqrt(max((n * q * (1 - q)).sum(), 1e-300)))
 
     def readers(self, stop: Stop, found: Found, more: float = 1.0) -> Callable[[Slot], float]:
         """Which share of readers gets to a slot, where κ is `more` times as large."""
-        took, due = (each / stop.spread for each in self.first_clicks(found))
-        whole = [self.by_context(each) for each in (took, due)]
-        own = shrunk(whole[0], whole[1], stop.goes_on, stop.context)[self.owner]
-        kappa = np.clip(more * (1 - shrunk(took, due, own, stop.pair)), 0, 1)
+        kappa = np.clip(more * (1 - self.going_on(stop, found)), 0, 1)
         leaves = kappa * np.clip(found.alpha, 0, 1)
 
         def read(slot: Slot) -> float:
@@ -465,7 +426,7 @@ def negative_binomial(c: Floats, mean: Floats, s: float) -> float:
 
 def best(loss: Callable[[float], float]) -> float:
     """The strength with the least loss: a parabola through the best of the grid and neighbours."""
-    values = [loss(each) for each in GRID]
+    values = [loss(math.exp(each)) for each in GRID]
     at = min(max(int(np.argmin(values)), 1), len(GRID) - 2)
     near = slice(at - 1, at + 2)
     bend, slope, _ = np.polyfit(GRID[near] - GRID[at], values[near], 2)
@@ -477,7 +438,7 @@ def best(loss: Callable[[float], float]) -> float:
 def kept(c: Floats, mean: Floats) -> float:
     """The strength of counts around their means; infinite if that says as much."""
     c, mean = c[mean > 0], mean[mean > 0]
-    s = best(lambda log_s: negative_binomial(c, mean, math.exp(log_s)))
+    s = best(lambda s: negative_binomial(c, mean, s))
     return s if poisson(c, mean) - negative_binomial(c, mean, s) > ENOUGH else math.inf
 
 

@@ -19,30 +19,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 from scipy.special import log_ndtr
 
-from tests.truth.oracle import Policy, Record
+from tests.truth.fit import Floats, height, shrunk
+from tests.truth.oracle import Policy, Record, by_context, count, frequencies
 
-FINE = {"list": ("list", "prefix"), "ip": ()}
 LEVEL = ("level",)
 LEVELS = 3000
 NORMAL = NormalDist()
 Lists = Mapping[tuple[Any, ...], float]
 
 
-@dataclass(frozen=True)
-class Alike:
-    """The pool, the correlation and the share out of reach, and a rate by the candidate alone."""
+class Overlap(NamedTuple):
+    """The pool, the correlation and the unreachable share, and β of the candidate alone."""
 
     pool: float
     correlation: float
-    outside: float
-    bare: Sequence[float]
+    unreachable: float
+    candidate_only: Sequence[float]
+
+
+class Solved(NamedTuple):
+    """Rates that fit best, by cell."""
+
+    rate: dict[Any, float]
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class Truth:
         depth: of the log's longest list.
         stopping: 1 − κ, the strengths of contexts and items in it, and how many clicks are one.
         base: the ladder before, by whose rates readers of the log's lists stop.
-        alike: how alike both rankers are.
+        overlap: how much both rankers retrieve alike.
         unit: how much of a reward counts as one click.
     """
 
@@ -70,7 +75,7 @@ class Truth:
     depth: int
     stopping: tuple[float, float, float, float] | None = None
     base: Truth | None = None
-    alike: Alike | None = None
+    overlap: Overlap | None = None
     unit: float = 1.0
 
     @classmethod
@@ -94,20 +99,16 @@ class Truth:
         assert found is not None
         if log is fit:
             return found
-        overlap, alone = fit.overlaps[0], fit.candidate_only[0].coefficients.tolist()
-        return replace(found, alike=Alike(overlap[0], overlap[1], overlap[2], alone))
+        pool, rho, unreachable, *_ = fit.overlaps[0]
+        own = fit.candidate_only[0].coefficients.tolist()
+        return replace(found, overlap=Overlap(pool, rho, unreachable, own))
 
-    # --- words ------------------------------------------------------------------------------------
+    # --- features ---------------------------------------------------------------------------------
 
-    def step(self, k: int) -> float:
-        """The normal score of a rank, of four times as many, above that of the last."""
-        score = [NORMAL.inv_cdf(1 - (j - 0.375) / (4 * self.depth + 0.25)) for j in (k, self.depth)]
-        return score[0] - score[1]
-
-    def word(self, lists: Lists, item: Any) -> tuple[float, float]:  # noqa: ANN401
+    def features(self, lists: Lists, item: Any) -> tuple[float, float]:  # noqa: ANN401
         """Which share of lists has an item, and how high, as far down as the log's lists go."""
         at = [(m, k) for m, k in _ranks(lists, item) if k <= self.depth]
-        return sum(m for m, _ in at), sum(m * self.step(k) for m, k in at)
+        return sum(m for m, _ in at), sum(m * height(k, self.depth) for m, k in at)
 
     def expected(self, own: tuple[float, float], other: tuple[float, float]) -> float:
         """What β expects of an item."""
@@ -117,10 +118,9 @@ class Truth:
 
     def never_shown(self, lists: Lists, item: Any) -> float:  # noqa: ANN401
         """What is expected of an item that the log never showed."""
-        assert self.alike is not None
-        pool, rho, w = self.alike.pool, self.alike.correlation, self.alike.outside
-        word, beta = self.word(lists, item), self.alike.bare
-        ranks = _ranks(lists, item)
+        assert self.overlap is not None
+        pool, rho, w, beta = self.overlap
+        (s, u), ranks = self.features(lists, item), _ranks(lists, item)
         own = pool / (1 - w)  # what the candidate ranks
         z = sum(m * NORMAL.inv_cdf(1 - (min(k, own) - 0.375) / (own + 0.25)) for m, k in ranks)
         z /= sum(m for m, _ in ranks)
@@ -128,10 +128,9 @@ class Truth:
         h = (cut - rho * z) / rest
         less = math.exp(-h * h / 2 - math.log(2 * math.pi) / 2 - log_ndtr(h))
         gap = max(cut - (rho * z - rest * less), 0.0)
-        deep = self.expected((0.0, 0.0), word) * math.exp(-max(self.beta[2], 0.0) * gap)
+        deep = self.expected((0.0, 0.0), (s, u)) * math.exp(-max(self.beta[2], 0.0) * gap)
         reach = NORMAL.cdf(-h)
-        log_alone = beta[0] + beta[1] * word[0] + beta[2] * word[1]
-        alone = math.exp(min(max(log_alone, -12), 2))
+        alone = math.exp(min(max(beta[0] + beta[1] * s + beta[2] * u, -12), 2))
         any_ = max(reach * alone + (1 - reach) * deep, deep)
         out = w / max(w + (1 - w) * (1 - reach), 1e-12)
         return out * any_ + (1 - out) * deep
@@ -160,28 +159,23 @@ class Truth:
         assert self.stopping is not None
         assert self.base is not None
         mean, of_context, of_item, spread = self.stopping
-        due, below, per_item = [0.0, 0.0], 0.0, []
+        took = dict.fromkeys(attraction, 0.0)  # below clicked first results
+        due = took.copy()
+        level = other = 0.0  # below the others
         for r in records:
             some = list(zip(r.items, r.clicks, self.base.p, strict=False))[1:]
             expected = r.weight * sum(attraction[i] * p for i, _, p in some)
-            clicked = bool(r.items) and r.clicks[0] > 0
             earned = r.weight * sum(c for _, c, _ in some)
-            due[clicked] += expected
-            below += 0.0 if clicked else earned
-            if clicked:
-                per_item.append((r.items[0], earned, expected))
-        counts: dict[Any, list[float]] = {i: [0.0, 0.0] for i in attraction}
-        for item, earned, expected in per_item:
-            counts[item][0] += earned * due[0] / sum(due) / spread if sum(due) else 0.0
-            counts[item][1] += expected * below / sum(due) / spread if sum(due) else 0.0
-
-        def leaning(clicks: float, due: float, mean: float, strength: float) -> float:
-            return mean if math.isinf(strength) else (clicks + strength) / (due + strength / mean)
-
-        whole = [sum(each) for each in zip(*counts.values(), strict=True)]
-        own = leaning(whole[0], whole[1], mean, of_context)
-        every = {i: leaning(c, d, own, of_item) for i, (c, d) in counts.items()}
-        return {i: min(max(1 - r, 0.0), 1.0) for i, r in every.items()}, min(max(1 - own, 0.0), 1.0)
+            if r.items and r.clicks[0] > 0:
+                took[r.items[0]] += earned
+                due[r.items[0]] += expected
+            else:
+                level, other = level + earned, other + expected
+        both = max(other + sum(due.values()), 1e-300) * spread
+        c, d = np.array([*took.values()]) * other / both, np.array([*due.values()]) * level / both
+        own = shrunk(c.sum(keepdims=True), d.sum(keepdims=True), mean, of_context)
+        every = np.clip(1 - np.append(shrunk(c, d, own, of_item), own), 0, 1).tolist()
+        return dict(zip(attraction, every, strict=False)), every[-1]
 
     def attraction(self, records: Sequence[Record]) -> dict[Any, float]:
         """The rates of items by the ladder before, by which readers of the log's lists stop."""
@@ -194,14 +188,10 @@ class Truth:
             for k, item in enumerate(r.items, start=1):
                 n[item] += r.weight * base.read(r.items, k, stops)
                 c[item] += r.weight * r.clicks[k - 1] / self.unit
-        lists, level = _lists(records), 1.0
-        m = {item: base.expected(base.word(lists, item), (0.0, 0.0)) for item in n}
-        for _ in range(LEVELS):
-            lean = {i: 1 / (1 + n[i] * m[i] * level / base.a) for i in n}
-            due = sum(lean[i] * n[i] * m[i] for i in n)
-            before, level = level, (sum(lean[i] * c[i] for i in n) + base.t) / (due + base.t)
-            if math.isclose(before, level, rel_tol=1e-13):
-                break
+        lists = _lists(records)
+        m = {item: base.expected(base.features(lists, item), (0.0, 0.0)) for item in n}
+
+        level = level_of(np.array([(n[i], c[i], m[i]) for i in n]), base.a, base.t)
         return {i: (c[i] + base.a) / (n[i] + base.a / (m[i] * level)) for i in n}
 
     def solve(self, records: Sequence[Record], shown: Lists) -> Solved:
@@ -210,20 +200,16 @@ class Truth:
         logged = {item for items in lists for item in items}
         items = logged | {item for each in shown for item in each}
         m = {
-            i: self.expected(self.word(lists, i), self.word(shown, i))
+            i: self.expected(self.features(lists, i), self.features(shown, i))
             if i in logged
             else self.never_shown(shown, i)
             for i in items
         }
-        level, solved = 1.0, None
-        for _ in range(LEVELS):
-            solved = self._fitted(records, {}, m, level, stops, None)
-            before, level = level, solved.rate[LEVEL]
-            if math.isclose(before, level, rel_tol=1e-13):
-                break
-        rates = self._fitted(records, {}, m, level, stops, level).rate
+        level = settled(lambda level: self._fitted(records, {}, m, level, stops, None)[LEVEL])
+        rates = self._fitted(records, {}, m, level, stops, level)
         alpha = {i: rates.get(("item", i), m[i] * level) for i in items}
-        return self._fitted(records, shown, m, level, stops, level, self.stops(records, alpha))
+        left = self.stops(records, alpha)
+        return Solved(self._fitted(records, shown, m, level, stops, level, left))
 
     def held_out(
         self, whole: Sequence[Record], others: Sequence[Record], shown: Lists
@@ -234,14 +220,10 @@ class Truth:
         """
         lists, stops = _lists(whole), self.stops(whole)
         items = {item for each in lists for item in each}
-        m = {i: self.expected(self.word(lists, i), (0.0, 0.0)) for i in items}
-        level = 1.0
-        for _ in range(LEVELS):
-            before, level = level, self._fitted(whole, {}, m, level, stops, None).rate[LEVEL]
-            if math.isclose(before, level, rel_tol=1e-13):
-                break
-        own = self._fitted(others, {}, m, level, stops, None).rate[LEVEL]
-        return self._fitted(others, shown, m, level, stops, own, stops).rate
+        m = {i: self.expected(self.features(lists, i), (0.0, 0.0)) for i in items}
+        level = settled(lambda level: self._fitted(whole, {}, m, level, stops, None)[LEVEL])
+        own = self._fitted(others, {}, m, level, stops, None)[LEVEL]
+        return self._fitted(others, shown, m, level, stops, own, stops)
 
     def _fitted(
         self,
@@ -252,7 +234,7 @@ class Truth:
         stops: Mapping[Any, float],
         fixed: float | None,
         shown_stops: Mapping[Any, float] | None = None,
-    ) -> Solved:
+    ) -> dict[Any, float]:
         """The least squares, with strengths of items by `level`, and L free unless it is fixed."""
         terms: list[tuple[float, dict[Any, float], float]] = [(self.t, {LEVEL: 1.0}, 1.0)]
         if fixed is not None:
@@ -263,30 +245,29 @@ class Truth:
         c: dict[Any, float] = defaultdict(float)
         scale: dict[Any, float] = {}
 
+        listed = self.top == "list"
+        first = "prefix" if listed else "position"  # the first, from below, that knows examination
+
         def tie(items: tuple[Any, ...], k: int, e: float) -> Any:  # noqa: ANN401
-            item = items[k - 1]
-            path: list[Any] = [("list", items, k), ("prefix", items[:k])]
-            path = [cell for cell in path if cell[0] in FINE[self.top]]
-            path += [("position", item, k), ("item", item)]
-            first = "prefix" if "prefix" in FINE[self.top] else "position"
+            item, fine = items[k - 1], [("list", items, k), ("prefix", items[:k])]
+            path: list[Any] = [*(fine if listed else []), ("position", item, k), ("item", item)]
             for s, cell, below in zip(self.strengths, path, path[1:], strict=False):
-                examined = cell[0] in ("list", "prefix", first)
+                if cell in tied:
+                    continue
+                tied.add(cell)
                 factor = e if cell[0] == first else 1.0
-                if cell not in tied and math.isinf(s):  # no rate of its own
-                    tied.add(cell)
+                if math.isinf(s):  # no rate of its own
                     same[cell] = below, factor
-                elif cell not in tied:
-                    tied.add(cell)
-                    weight = s / (((e or 1.0) if examined else 1.0) * m[item])
-                    terms.append((weight, {cell: 1.0, below: -factor}, 0.0))
+                else:
+                    examined = (e or 1.0) if cell[0] in ("list", first) else 1.0
+                    terms.append((s / (examined * m[item]), {cell: 1.0, below: -factor}, 0.0))
             if path[-1] not in tied:
                 tied.add(path[-1])
                 weight = self.a / (m[item] * level) / m[item]
-                ties = {path[-1]: 1.0, LEVEL: -m[item]}
-                if fixed is not None:  # then only the rate matters, not what it says of L
+                if fixed is None:
+                    terms.append((weight, {path[-1]: 1.0, LEVEL: -m[item]}, 0.0))
+                else:  # then only the rate matters, not what it says of L
                     terms.append((weight, {path[-1]: 1.0}, m[item] * fixed))
-                else:
-                    terms.append((weight, ties, 0.0))
             scale.setdefault(path[0], (e or 1.0) * m[item])
             return path[0]
 
@@ -299,7 +280,7 @@ class Truth:
             for k in range(1, len(items) + 1):
                 tie(items, k, self.read(items, k, shown_stops or stops))
         terms += [(n[cell] / scale[cell], {cell: 1.0}, c[cell] / n[cell]) for cell in n]
-        return Solved.of(terms, same)
+        return least_squares(terms, same)
 
     def value(
         self,
@@ -315,16 +296,12 @@ class Truth:
         """
         rewards = [r.clicks for r in records] if earned is None else earned
         known = [(r, e) for r, e in zip(records, rewards, strict=True) if r.context in candidate]
-        total = 0.0
-        for context in {r.context for r, _ in known}:
-            own = [(r, e) for r, e in known if r.context == context]
-            shown, records = candidate[context], [r for r, _ in own]
-            rate, count = self.solve(records, shown).rate, sum(r.weight for r in records)
-            total += sum(r.weight * t * w for r, e in own for t, w in zip(theta, e, strict=False))
-            w = None if worths is None else partial(worths, context)
-            total += count * self.worth(rate, shown, theta, w)
-            total -= count * self.worth(rate, _lists(records), theta, w)
-        return total / sum(r.weight for r, _ in known)
+        total = sum(r.weight * t * w for r, e in known for t, w in zip(theta, e, strict=False))
+        for x, own in by_context(r for r, _ in known).items():
+            rate, w = self.solve(own, candidate[x]).rate, worths and partial(worths, x)
+            new, old = (self.worth(rate, h, theta, w) for h in (candidate[x], _lists(own)))
+            total += count(own) * (new - old)
+        return total / count(r for r, _ in known)
 
     def worth(
         self,
@@ -351,58 +328,58 @@ def _ranks(lists: Lists, item: Any) -> list[tuple[float, int]]:  # noqa: ANN401
 
 
 def _lists(records: Sequence[Record]) -> dict[tuple[Any, ...], float]:
-    """The lists of records, by their shares."""
-    found: dict[tuple[Any, ...], float] = defaultdict(float)
-    whole = sum(r.weight for r in records)
-    for r in records:
-        found[r.items] += r.weight / whole
-    return dict(found)
+    """The lists of the records of a context, by their shares."""
+    (lists,) = frequencies(records).values()
+    return lists
 
 
-@dataclass(frozen=True)
-class Solved:
-    """Rates that fit best, by cell."""
+def settled(step: Callable[[float], float]) -> float:
+    """Where a step leads to itself, beginning with 1."""
+    level = 1.0
+    for _ in range(LEVELS):
+        before, level = level, step(level)
+        if math.isclose(before, level, rel_tol=1e-13):
+            break
+    return level
 
-    rate: dict[Any, float]
 
-    @classmethod
-    def of(
-        cls,
-        terms: list[tuple[float, dict[Any, float], float]],
-        same: Mapping[Any, tuple[Any, float]],
-    ) -> Solved:
-        """Solve the normal equations of the weighted terms; some rates are multiples of others."""
+def level_of(counts: Floats, a: float, t: float) -> float:
+    """L, where counts (n, c, m) have the mean n m L and vary by Γ(a, a), and L by Γ(t, t)."""
+    n, c, m = counts.T
 
-        def root(cell: Any, factor: float) -> tuple[Any, float]:  # noqa: ANN401
-            while cell in same:
-                cell, times = same[cell]
-                factor *= times
-            return cell, factor
+    def step(level: float) -> float:
+        lean = 1 / (1 + n * m * level / a)
+        return float((lean @ c + t) / (lean @ (n * m) + t))
 
-        terms = [
-            (weight, dict(root(*each) for each in parts.items()), target)
-            for weight, parts, target in terms
-        ]
-        number: dict[Any, int] = {}
-        for _, coefficients, _ in terms:
-            for cell in coefficients:
-                number.setdefault(cell, len(number))
-        entries = [
-            (factor, row, number[cell])
-            for row, (_, coefficients, _) in enumerate(terms)
-            for cell, factor in coefficients.items()
-        ]
-        values, rows, columns = zip(*entries, strict=True)
-        matrix = sparse.csc_array((values, (rows, columns)), shape=(len(terms), len(number)))
-        weights = np.array([weight for weight, _, _ in terms])
-        target = np.array([value for _, _, value in terms])
-        normal = sparse.csc_array(matrix.T @ sparse.diags_array(weights) @ matrix)
-        best = splu(normal).solve(matrix.T @ (weights * target))
-        rate = {cell: float(best[j]) for cell, j in number.items()}
-        for cell in same:
-            below, factor = root(cell, 1.0)
-            rate[cell] = factor * rate[below]
-        return cls(rate)
+    return settled(step)
+
+
+def least_squares(
+    terms: list[tuple[float, dict[Any, float], float]], same: Mapping[Any, tuple[Any, float]]
+) -> dict[Any, float]:
+    """Rates by the normal equations of weighted terms; some rates are multiples of others."""
+
+    def root(cell: Any, factor: float) -> tuple[Any, float]:  # noqa: ANN401
+        while cell in same:
+            cell, times = same[cell]
+            factor *= times
+        return cell, factor
+
+    number: dict[Any, int] = {}
+    entries = []
+    for row, (_, parts, _) in enumerate(terms):
+        for cell, factor in dict(root(*each) for each in parts.items()).items():
+            entries.append((factor, row, number.setdefault(cell, len(number))))
+    values, rows, columns = zip(*entries, strict=True)
+    matrix = sparse.csc_array((values, (rows, columns)), shape=(len(terms), len(number)))
+    weights, target = (np.array([term[i] for term in terms]) for i in (0, 2))
+    normal = sparse.csc_array(matrix.T @ sparse.diags_array(weights) @ matrix)
+    best = splu(normal).solve(matrix.T @ (weights * target))
+    rate = {cell: float(best[j]) for cell, j in number.items()}
+    for cell in same:
+        below, factor = root(cell, 1.0)
+        rate[cell] = factor * rate[below]
+    return rate
 
 
 @dataclass(frozen=True)
@@ -430,67 +407,48 @@ class Worths:
         self, records: Sequence[Record], earned: Sequence[Sequence[float]], candidate: Policy
     ) -> tuple[Callable[..., float], list[float]]:
         """By context, items and position; and the score of γ, which is what is known beforehand."""
-        n, h, contexts = (defaultdict[Any, float](float) for _ in range(3))
         names = ("list", "prefix", "position")[-len(self.strengths) :]
         rungs = list(zip(self.strengths, names, strict=True))
-        counts: Any = {name: defaultdict(lambda: [0.0, 0.0]) for name in (*names, "pair")}
-        top = rungs[0][1]
+        counts: Any = {name: defaultdict(lambda: np.zeros(2)) for name in (*names, "pair")}
+        n, h = (defaultdict[Any, float](float) for _ in range(2))
         for record, rewards in zip(records, earned, strict=True):
-            contexts[record.context] += record.weight
+            y, w = record.context, record.weight
             for k, item in enumerate(record.items, start=1):
-                n[record.context, item] += record.weight * self.p[k - 1]
-                at = counts[top][self._cell(top, record.context, record.items, k)]
-                at[0] += record.weight * record.clicks[k - 1]
-                at[1] += record.weight * rewards[k - 1] / self.mean
-        below: dict[Any, Any] = {}
-        for (s, name), coarser in zip(rungs, [*(r for _, r in rungs[1:]), "pair"], strict=True):
-            for record in records:
-                for k in range(1, len(record.items) + 1):
-                    fine, coarse = (
-                        self._cell(each, record.context, record.items, k)
-                        for each in (name, coarser)
-                    )
-                    below[name, fine] = coarse, k**self.slope if self._examined(name) else 1.0
-            for cell, (clicks, reward) in counts[name].items():
-                coarse, e = below[name, cell]
-                share = 1.0 if math.isinf(s) else s / (clicks + s)
-                counts[coarser][coarse][0] += clicks * share * e
-                counts[coarser][coarse][1] += reward * share
-        for context, weight in contexts.items():
-            for items, mass in candidate[context].items():
+                n[y, item] += w * self.p[k - 1]
+                told = record.clicks[k - 1], rewards[k - 1] / self.mean
+                counts[names[0]][self._cell(names[0], y, record.items, k)] += w * np.array(told)
+            for items, mass in candidate[y].items():
                 for k, item in enumerate(items):
-                    h[context, item] += weight * mass * self.p[k]
-        pairs = {*n, *h}
-        c: dict[Any, float] = {pair: counts["pair"][pair][0] for pair in pairs}
-        r: dict[Any, float] = {pair: counts["pair"][pair][1] for pair in pairs}
-        more = {pair: _more(h[pair], n[pair]) for pair in pairs}
-        of_item = {
-            j: _more(*(sum(each[pair] for pair in pairs if pair[1] == j) for each in (h, n)))
-            for _, j in pairs
-        }
-        x = {pair: (1.0, more[pair], of_item[pair[1]]) for pair in pairs}
-        mu = {i: math.exp(sum(g * y for g, y in zip(self.gamma, x[i], strict=True))) for i in pairs}
-        level = dict.fromkeys((item for _, item in pairs), 1.0)
-        for _ in range(LEVELS):
-            lean = {i: 1 / (1 + c[i] * mu[i] * level[i[1]] / self.a) for i in pairs}
-            for j in level:
-                own = [i for i in pairs if i[1] == j]
-                due = sum(lean[i] * c[i] * mu[i] for i in own)
-                level[j] = (sum(lean[i] * r[i] for i in own) + self.t) / (due + self.t)
-        m = {i: mu[i] * level[i[1]] for i in pairs}
-        lean = {i: 1 / (1 + c[i] * m[i] / self.a) for i in pairs}
-        score = [sum(lean[i] * x[i][f] * (r[i] - c[i] * m[i]) for i in pairs) for f in range(3)]
+                    h[y, item] += w * mass * self.p[k]
+        for (s, name), coarser in zip(rungs, (*names[1:], "pair"), strict=True):
+            for (y, fine, k), (clicks, reward) in counts[name].items():
+                coarse = (y, fine) if coarser == "pair" else self._cell(coarser, y, fine, k)
+                e = k**self.slope if self._examined(name) else 1.0
+                share = 1.0 if math.isinf(s) else s / (clicks + s)
+                counts[coarser][coarse] += share * np.array([clicks * e, reward])
+        pairs = list({*n, *h})
+        c, r = np.array([counts["pair"][pair] for pair in pairs]).T
+        seen = np.array([(h[pair], n[pair]) for pair in pairs])
+        same = np.array([[item == other for _, other in pairs] for _, item in pairs])
+        more = [
+            (by[:, 0] - by[:, 1]) / np.maximum(by.sum(axis=1), 1e-300) for by in (seen, same @ seen)
+        ]
+        x = np.stack([np.ones(len(pairs)), *more], axis=1)
+        mu = np.exp(x @ self.gamma)
+        counts_of = np.stack([c, r, mu], axis=1)
+        m = mu * [level_of(counts_of[own], self.a, self.t) for own in same]
+        lean = 1 / (1 + c * m / self.a)
+        rate = dict(zip(pairs, (r + self.a) / (c + self.a / m), strict=True))
 
         def worth(context: Any, items: tuple[Any, ...], k: int) -> float:  # noqa: ANN401
-            pair = context, items[k - 1]
-            found = (r[pair] + self.a) / (c[pair] + self.a / m[pair])
+            found = float(rate[context, items[k - 1]])
             for s, name in reversed(rungs):
                 found *= k**self.slope if self._examined(name) else 1.0
-                own = counts[name].get(self._cell(name, context, items, k), [0.0, 0.0])
+                own = counts[name][self._cell(name, context, items, k)]
                 found = found if math.isinf(s) else (own[1] + s * found) / (own[0] + s)
             return self.mean * found
 
-        return worth, score
+        return worth, ((lean * (r - c * m)) @ x).tolist()
 
     def _examined(self, rung: str) -> bool:
         """Whether a rung, seen from below, is the first that tells positions from each other."""
@@ -499,11 +457,4 @@ class Worths:
     @staticmethod
     def _cell(rung: str, context: Any, items: tuple[Any, ...], k: int) -> Any:  # noqa: ANN401
         """The cell of a slot."""
-        if rung == "pair":
-            return context, items[k - 1]
-        fine = {"list": items, "prefix": items[:k], "position": items[k - 1]}[rung]
-        return context, fine, k
-
-
-def _more(h: float, n: float) -> float:
-    return (h - n) / (h + n) if h + n else 0.0
+        return context, {"list": items, "prefix": items[:k], "position": items[k - 1]}[rung], k

@@ -40,10 +40,22 @@ class Record(NamedTuple):
     weight: float = 1.0
 
 
-class Ratio(NamedTuple):
-    """An importance weight before clipping, and the credit it is to multiply."""
+def count(records: Iterable[Record]) -> float:
+    """|S|: how many records the rows stand for."""
+    return sum(record.weight for record in records)
 
-    credit: float
+
+def by_context(records: Iterable[Record]) -> dict[Context, list[Record]]:
+    """The records of each context."""
+    found: dict[Context, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.context, []).append(record)
+    return found
+
+
+class Ratio(NamedTuple):
+    """An importance weight before clipping."""
+
     candidate: float
     logged: float
 
@@ -126,74 +138,28 @@ def fills(draws: Draws, k: int) -> float:
 # --- the importance weights of one logged list, position by position ------------------------------
 
 
-def _list_side(draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]) -> float:
-    """π(A | x), lists being compared up to the last position that counts."""
-    end = last_counted(theta)
-    return probability(draws, lambda other: other[:end] == items[:end])
-
-
-def _prefix_side(draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]) -> float:
-    """π(a_1, …, a_k | x)."""
-    return probability(draws, lambda other: other[:k] == items[:k])
-
-
-def _ip_side(draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]) -> float:
-    """π(a_k, k | x)."""
-    return shows(draws, items[k - 1], k)
-
-
-def _item_side(draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]) -> float:
-    """⟨θ, π(a_k, · | x)⟩."""
-    return sum(at(theta, j) * shows(draws, items[k - 1], j) for j in range(1, len(theta) + 1))
-
-
-def _pbm_side(draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]) -> float:
-    """⟨θ ∘ p, π(a_k, · | x)⟩."""
-    return sum(
-        at(theta, j) * at(p, j) * shows(draws, items[k - 1], j) for j in range(1, len(theta) + 1)
-    )
-
-
-def _rctr_side(draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]) -> float:
-    """The probability that position k is filled: 1 in the paper, where lists are equally long."""
-    return fills(draws, k)
-
-
-def _rcm_side(draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]) -> float:
-    """The expected Σ θ over filled positions: constant where lists are equally long."""
-    return sum(at(theta, j) * fills(draws, j) for j in range(1, len(theta) + 1))
-
-
-_SIDES = {
-    "list": _list_side,
-    "prefix": _prefix_side,
-    "ip": _ip_side,
-    "item": _item_side,
-    "pbm": _pbm_side,
-    "rctr": _rctr_side,
-    "rcm": _rcm_side,
-}
-
-
-def ratios(
-    model: str,
-    record: Record,
-    candidate: Draws,
-    logged: Draws,
-    theta: Theta,
-    p: Sequence[float],
-) -> list[Ratio]:
-    """Each slot of a record: θ_k w(a_k, k), and the two sides of its importance weight."""
-    side = _SIDES[model]
-    return [
-        Ratio(
-            at(theta, k) * click,
-            side(candidate, record.items, k, theta, p),
-            side(logged, record.items, k, theta, p),
-        )
-        for k, click in enumerate(record.clicks, start=1)
-        if at(theta, k) * click > 0  # no click, no credit
-    ]
+def side(
+    model: str, draws: Draws, items: ItemList, k: int, theta: Theta, p: Sequence[float]
+) -> float:
+    """What Table 2 has of a policy in the importance weight of slot (A, k)."""
+    item, positions = items[k - 1], range(1, len(theta) + 1)
+    match model:
+        case "list":  # π(A | x), lists being compared up to the last position that counts
+            end = last_counted(theta)
+            return probability(draws, lambda other: other[:end] == items[:end])
+        case "prefix":  # π(a_1, …, a_k | x)
+            return probability(draws, lambda other: other[:k] == items[:k])
+        case "ip":  # π(a_k, k | x)
+            return shows(draws, item, k)
+        case "item":  # ⟨θ, π(a_k, · | x)⟩
+            return sum(at(theta, j) * shows(draws, item, j) for j in positions)
+        case "pbm":  # ⟨θ ∘ p, π(a_k, · | x)⟩
+            return sum(at(theta, j) * at(p, j) * shows(draws, item, j) for j in positions)
+        case "rctr":  # that position k is filled: 1 in the paper, where lists are equally long
+            return fills(draws, k)
+        case "rcm":  # the expected Σ θ over filled positions: constant in the paper
+            return sum(at(theta, j) * fills(draws, j) for j in positions)
+    raise KeyError(model)
 
 
 def value(
@@ -218,19 +184,22 @@ def value(
         p: the examination of each position, for `pbm`; 1/k unless given.
     """
     pi = frequencies(records) if logging is None else logging
-    examined = reciprocal_ranks(len(theta)) if p is None else p
+    curve = reciprocal_ranks(len(theta)) if p is None else p
     total: float = 0
     for record in records:
-        h, logged = candidate.get(record.context, {}), pi.get(record.context, {})
-        for slot in ratios(model, record, h, logged, theta, examined):
-            total += record.weight * slot.credit * slot.clipped(clip)
-    return total / sum(record.weight for record in records)
+        for k, click in enumerate(record.clicks, start=1):
+            if credit := at(theta, k) * click:  # no click, no credit
+                sides = (
+                    side(model, policy.get(record.context, {}), record.items, k, theta, curve)
+                    for policy in (candidate, pi)
+                )
+                total += record.weight * credit * Ratio(*sides).clipped(clip)
+    return total / count(records)
 
 
 def production(records: Sequence[Record], theta: Theta) -> float:
     """V̂_R of the paper: the mean reward of what was logged."""
-    total = sum(record.weight * reward(record, theta) for record in records)
-    return total / sum(record.weight for record in records)
+    return sum(r.weight * reward(r, theta) for r in records) / count(records)
 
 
 # --- cells: for what the estimate rests on --------------------------------------------------------
@@ -254,14 +223,18 @@ def cell(model: str, items: ItemList, k: int, theta: Theta) -> Cell:
     raise KeyError(model)
 
 
+def examined(model: str, p: Sequence[float], k: int) -> float:
+    """How much of position k is looked at: all of it, but for `pbm`."""
+    return at(p, k) if model == "pbm" else 1
+
+
 def exposures(model: str, draws: Draws, theta: Theta, p: Sequence[float]) -> dict[Cell, float]:
     """The expected exposure Σ θ_k p_k of each cell, for lists drawn from one context's policy."""
     found: dict[Cell, float] = {}
     for items, chance in draws.items():
         for k in range(1, len(items) + 1):
-            examined = at(p, k) if model == "pbm" else 1
             g = cell(model, items, k, theta)
-            found[g] = found.get(g, 0) + chance * at(theta, k) * examined
+            found[g] = found.get(g, 0) + chance * at(theta, k) * examined(model, p, k)
     return found
 
 
@@ -278,18 +251,18 @@ class Mass(NamedTuple):
     weighted: float = 0  # Σ E W
     squared: float = 0  # Σ E W²
 
-    def plus(self, n: float, h: float, p: float, clip: float) -> Mass:
-        """This mass with one more cell."""
-        seen = p > 0
-        w = min(h / p, clip) if seen else 0
-        return Mass(
-            self.candidate + n * h,
-            self.covered + n * h * seen,
-            self.clipped + (n * max(h - clip * p, 0) if seen and math.isfinite(clip) else 0),
-            self.logged + n * p,
-            self.weighted + n * p * w,
-            self.squared + n * p * w * w,
-        )
+    def plus(self, *more: float) -> Mass:
+        """These sums with as many more."""
+        return Mass(*map(sum, zip(self, more, strict=True)))
+
+    def shares(self, n: float) -> dict[str, float]:
+        """`covered`, `clipped` and `ess` of n records."""
+        spread = self.logged * self.squared
+        return {
+            "covered": self.covered / self.candidate if self.candidate else 0.0,
+            "clipped": self.clipped / self.candidate if self.candidate else 0.0,
+            "ess": n * self.weighted**2 / spread if self.covered > 0 and spread > 0 else 0.0,
+        }
 
 
 def mass(
@@ -307,22 +280,19 @@ def mass(
     A context without a candidate list has the log's own exposures for its candidate's, unclipped.
     """
     shown = frequencies(records)
-    examined = reciprocal_ranks(len(theta)) if p is None else p
-    size: dict[Context, float] = {}
-    for record in records:
-        size[record.context] = size.get(record.context, 0) + record.weight
+    curve = reciprocal_ranks(len(theta)) if p is None else p
     total = Mass()
-    for context, n in size.items():
-        if context in candidate:
-            h = exposures(model, candidate[context], theta, examined)
-            known = shown[context] if logging is None else logging.get(context, {})
-            logged = exposures(model, known, theta, examined)
-            limit = clip
-        else:
-            h = logged = exposures(model, shown[context], theta, examined)
-            limit = math.inf
-        for g in h.keys() | logged.keys():
-            total = total.plus(n, h.get(g, 0), logged.get(g, 0), limit)
+    for context, own in by_context(records).items():
+        n, limit = count(own), clip if context in candidate else math.inf
+        known = shown if logging is None or context not in candidate else logging
+        logged = exposures(model, known.get(context, {}), theta, curve)
+        wanted = exposures(model, candidate.get(context, shown[context]), theta, curve)
+        for g in wanted.keys() | logged.keys():
+            h, p_g = wanted.get(g, 0), logged.get(g, 0)
+            seen = p_g > 0
+            w = min(h / p_g, limit) if seen else 0
+            cut = n * max(h - limit * p_g, 0) if seen and math.isfinite(limit) else 0
+            total = total.plus(n * h, n * h * seen, cut, n * p_g, n * p_g * w, n * p_g * w * w)
     return total
 
 
@@ -362,6 +332,27 @@ def in_sight(records: Sequence[Record], candidate: Policy, depth: int) -> bool:
     )
 
 
+def unchanged(records: Sequence[Record], candidate: Policy, theta: Theta) -> float:
+    """What contexts without a candidate list add to an estimate: what production earned there."""
+    silent = [r for r in records if r.context not in candidate]
+    return sum(r.weight * reward(r, theta) for r in silent) / count(records)
+
+
+def row_of(used: Sequence[Record], theta: Theta, estimate: float, sums: Mass, absent: int) -> Row:
+    """All columns, given V̂ and the sums over the cells of the records that are used."""
+    now, seen = production(used, theta), sums.covered > 0
+    return Row(
+        value=estimate if seen else None,
+        production=now,
+        change=estimate - now if seen else None,
+        lift=(estimate - now) / now if seen and now > 0 else None,
+        **sums.shares(count(used)),
+        contexts=len(by_context(used)),
+        records=count(used),
+        missing_contexts=absent,
+    )
+
+
 def evaluate(
     model: str,
     records: Sequence[Record],
@@ -378,32 +369,11 @@ def evaluate(
     `"production"` lets production go on there: its value, and no change. `"drop"` leaves the
     records of such contexts out of every quantity.
     """
-    absent = {record.context for record in records} - set(candidate)
-    used = list(records)
-    if missing == "drop":
-        used = [record for record in records if record.context not in absent]
-    n = sum(record.weight for record in used)
-    now = production(used, theta)
-
+    absent = by_context(records).keys() - set(candidate)
+    used = [r for r in records if missing != "drop" or r.context not in absent]
     estimate = value(model, used, candidate, theta, clip, logging=logging, p=p)
-    silent = [record for record in used if record.context in absent]
-    estimate += sum(record.weight * reward(record, theta) for record in silent) / n
-
+    estimate += unchanged(used, candidate, theta)
     sums = mass(model, used, candidate, theta, clip, logging=logging, p=p)
-    spread = sums.logged * sums.squared
     if (model in BLIND or logging is not None) and not in_sight(used, candidate, len(theta)):
-        sums = sums._replace(covered=0.0, squared=0.0)
-        spread = 0.0
-    seen = sums.covered > 0
-    return Row(
-        value=estimate if seen else None,
-        production=now,
-        change=estimate - now if seen else None,
-        lift=(estimate - now) / now if seen and now > 0 else None,
-        covered=sums.covered / sums.candidate if sums.candidate else 0.0,
-        clipped=sums.clipped / sums.candidate if sums.candidate else 0.0,
-        ess=n * sums.weighted**2 / spread if spread > 0 else 0.0,
-        contexts=len({record.context for record in used}),
-        records=n,
-        missing_contexts=len(absent),
-    )
+        sums = sums._replace(covered=0.0)
+    return row_of(used, theta, estimate, sums, len(absent))

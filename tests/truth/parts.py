@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from tests.truth import firsts, oracle, propensities, spread
 from tests.truth.oracle import Mass, Policy, Record, Theta
@@ -44,28 +47,25 @@ def of_cells(
 
 def of_hazards(model: str, records: Sequence[Record], candidate: Policy, theta: Theta) -> list[Own]:
     """V_x + Σ_g W_g (c_g(t) − r_g e_g(t)), at risk, with W_g the slope of V_x over P_g."""
-    p = oracle.reciprocal_ranks(len(theta))
+    p, contexts = oracle.reciprocal_ranks(len(theta)), oracle.by_context(records)
     found = []
     for record in records:
         if record.context not in candidate:
             f = oracle.reward(record, theta)
             found.append(Own(f, f))
             continue
-        mine = [r for r in records if r.context == record.context]
-        n, draws = sum(r.weight for r in mine), candidate[record.context]
-        value = firsts.value(model, mine, {record.context: draws}, theta)
-        rate = firsts.rates(model, mine, theta, p)
+        mine, draws = contexts[record.context], candidate[record.context]
+        rate, n = firsts.rates(model, mine, theta, p), oracle.count(mine)
         _, exposed = firsts.at_risk(model, mine, theta, p)
         slopes = firsts.slopes(model, mine, draws, theta, p)
         # A slope is a product of 1 − h, of which little is left where nearly all have clicked.
         steepest = oracle.exposures(model, draws, [max(theta)] * len(theta), p)
-        worth = size = value
+        worth = size = firsts.value(model, mine, {record.context: draws}, theta)
         clicks, risks = firsts.at_risk(model, [record._replace(weight=1.0)], theta, p)
         for g, e in risks.items():
             if exposed[g] > 0:
-                w = slopes.get(g, 0.0) / (exposed[g] / n)
-                worth += w * (clicks[g] - rate[g] * e)
-                size += steepest.get(g, 0.0) / (exposed[g] / n) * (clicks[g] + rate[g] * e)
+                worth += slopes.get(g, 0.0) * n / exposed[g] * (clicks[g] - rate[g] * e)
+                size += steepest.get(g, 0.0) * n / exposed[g] * (clicks[g] + rate[g] * e)
         found.append(Own(worth, size))
     return found
 
@@ -104,45 +104,25 @@ def evaluate(
     Sums over the cells of a context, as far as the part has its records; but what the log exposed
     is what the part's records did, and so is what production goes on to show.
     """
-    share = spread.shares(
-        records, range(len(records)), [i for i, part in enumerate(inside) if part]
-    )
-    by_context: dict[Any, list[Record]] = defaultdict(list)
-    own: dict[Any, list[Record]] = defaultdict(list)
-    for record, part in zip(records, inside, strict=True):
-        by_context[record.context].append(record)
-        if part:
-            own[record.context].append(record)
+    contexts = oracle.by_context(records)
+    own = oracle.by_context(r for r, part in zip(records, inside, strict=True) if part)
+    mass = partial(oracle.mass, model, candidate=candidate, theta=theta, clip=clip, logging=logging)
     total = Mass()
     for x, mine in own.items():
-        here = oracle.mass(model, mine, candidate, theta, clip, logging=logging)
+        here = mass(records=mine)
         if x in candidate:
-            whole = oracle.mass(model, by_context[x], candidate, theta, clip, logging=logging)
-            whole = Mass(*(share[x] * each for each in whole))
-            here = whole._replace(logged=here.logged)
-        total = Mass(*(one + other for one, other in zip(total, here, strict=True)))
-    n = sum(record.weight for mine in own.values() for record in mine)
-    seen = total.covered
-    there = [record for x in own for record in by_context[x]]
+            whole = mass(records=contexts[x])
+            share = oracle.count(mine) / oracle.count(contexts[x])
+            here = Mass(*(share * each for each in whole))._replace(logged=here.logged)
+        total = total.plus(*here)
     if model in oracle.BLIND or logging is not None:
-        seen = seen if oracle.in_sight(there, candidate, len(theta)) else 0.0
-    square = total.logged * total.squared if seen > 0 else 0.0
-    return {
-        "covered": seen / total.candidate if total.candidate else 0.0,
-        "clipped": total.clipped / total.candidate if total.candidate else 0.0,
-        "ess": n * total.weighted**2 / square if square > 0 else 0.0,
-    }
+        there = [record for x in own for record in contexts[x]]
+        if not oracle.in_sight(there, candidate, len(theta)):
+            total = total._replace(covered=0.0)
+    return total.shares(sum(map(oracle.count, own.values())))
 
 
 def mean(own: Sequence[Own], records: Sequence[Record], inside: Sequence[bool]) -> Own:
     """What the records of a part stand for on average."""
-    some = [
-        (record.weight, each)
-        for record, each, part in zip(records, own, inside, strict=True)
-        if part
-    ]
-    n = sum(weight for weight, _ in some)
-    return Own(
-        sum(weight * each.worth for weight, each in some) / n,
-        sum(weight * each.size for weight, each in some) / n,
-    )
+    weights = [r.weight * part for r, part in zip(records, inside, strict=True)]
+    return Own(*np.average(own, axis=0, weights=weights).tolist())

@@ -12,14 +12,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from tests.truth import oracle
 from tests.truth.oracle import ItemList, Policy, Record, Theta
 
+Floats = NDArray[np.float64]
 _EXACT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 Allowed = Callable[[Any, ItemList], bool]
@@ -54,8 +57,8 @@ def best_value(
     """
     shown = oracle.frequencies(records) if logging is None else logging
     examined = oracle.reciprocal_ranks(len(theta)) if p is None else p
-    total = 0.0
-    for context in dict.fromkeys(r.context for r in records):
+    side, total = partial(oracle.side, model), 0.0
+    for context in oracle.by_context(records):
         its = [t for t, r in enumerate(records) if r.context == context]
         size = len(records[its[0]].items)
         items = sorted({a for t in its for a in records[t].items})
@@ -76,49 +79,48 @@ def best_value(
             for k in range(1, size + 1):
                 g: Any = oracle.cell(model, record.items, k, theta)
                 g = g if chances is None else (t, g)
-                side = oracle._SIDES[model]
                 if g not in logged:
                     own = (record.items, k, theta, examined)
                     logged[g] = side(shown[context], *own) if chances is None else chances[t][k - 1]
                     exposed[g] = [side({a: 1.0}, *own) for a in lists]
                 earned = record.weight * oracle.at(theta, k) * record.clicks[k - 1]
                 credit[g] = credit.get(g, 0.0) + earned
-        total += _solved(credit, logged, exposed, clip, None if whole else limit)
-    return total / sum(record.weight for record in records)
+        c, p_g, h = (np.array([*each.values()]) for each in (credit, logged, exposed))
+        total += _solved(c, p_g, h, clip, None if whole else limit)
+    return total / oracle.count(records)
 
 
 def _solved(
-    credit: dict[Any, float],
-    logged: dict[Any, float],
-    exposed: dict[Any, list[float]],
+    credit: Floats,
+    logged: Floats,
+    exposed: Floats,
     clip: float,
     limit: tuple[Any, Any, float] | None,
 ) -> float:
-    """The program of one context; its best list, if nothing limits a mix, which is then none."""
-    cells = list(credit)
-    lists = len(exposed[cells[0]])
+    """The program of one context; its best list, if nothing limits a mix, which is then none.
+
+    Args:
+        credit, logged: Shape (G,), by auxiliary variable.
+        exposed: Shape (G, L): also by list.
+        clip: M.
+        limit: what each list shows where, what the log does, and by how much a mix may differ.
+    """
+    cells, lists = exposed.shape
     if limit is None:
-        return max(
-            sum(
-                credit[g] * (min(exposed[g][a] / logged[g], clip) if exposed[g][a] else 0.0)
-                for g in cells
-            )
-            for a in range(lists)
-        )
+        wanted = exposed > 0
+        ratio = np.divide(exposed, logged[:, None], out=np.zeros_like(exposed), where=wanted)
+        return float((credit @ np.minimum(ratio, clip)).max())
     slots, near, most = limit
     at, count = slots.reshape(lists, -1).T, near.size  # what each list shows where
-    h = -np.array([exposed[g] for g in cells])
-    c = np.diag([logged[g] for g in cells])
-    none = np.zeros((len(cells), count))
-    moved = np.hstack([at, np.zeros((count, len(cells))), -np.eye(count)])
-    total = np.append(np.zeros(lists + len(cells)), np.ones(count))
+    moved = np.hstack([at, np.zeros((count, cells)), -np.eye(count)])
+    total = np.append(np.zeros(lists + cells), np.ones(count))
     found = linprog(
-        -np.concatenate([np.zeros(lists), [credit[g] for g in cells], np.zeros(count)]),
-        np.vstack([np.hstack([h, c, none]), moved, total]),
-        np.concatenate([np.zeros(len(cells)), near.ravel(), [min(most, 1e3)]]),
-        np.append(np.ones(lists), np.zeros(len(cells) + count))[None],
+        -np.concatenate([np.zeros(lists), credit, np.zeros(count)]),
+        np.vstack([np.hstack([-exposed, np.diag(logged), np.zeros((cells, count))]), moved, total]),
+        np.concatenate([np.zeros(cells), near.ravel(), [min(most, 1e3)]]),
+        np.append(np.ones(lists), np.zeros(cells + count))[None],
         [1.0],
-        bounds=[(0, None)] * lists + [(0, clip)] * len(cells) + [(0, None)] * count,
+        bounds=[(0, None)] * lists + [(0, clip)] * cells + [(0, None)] * count,
         method="highs",
         options=_EXACT,
     )

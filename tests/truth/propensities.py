@@ -42,7 +42,7 @@ def value(
             if draws is not None:
                 weight = min(over(model, draws, record.items, k, theta) / given[k - 1], clip)
             total += record.weight * at(theta, k) * click * weight
-    return total / sum(record.weight for record in records)
+    return total / oracle.count(records)
 
 
 def over(model: str, draws: oracle.Draws, items: tuple[Any, ...], k: int, theta: Theta) -> float:
@@ -55,7 +55,7 @@ def over(model: str, draws: oracle.Draws, items: tuple[Any, ...], k: int, theta:
         return draws.get(items, 0.0)
     p = oracle.reciprocal_ranks(max(len(theta), k))
     own = at(theta, k) if model in ("item", "pbm") else 1.0
-    return oracle._SIDES[model](draws, items, k, theta, p) / own if own else 0.0
+    return oracle.side(model, draws, items, k, theta, p) / own if own else 0.0
 
 
 def shares(
@@ -71,37 +71,29 @@ def shares(
     s_t is the part of its cell's records that a record stands for. Where the candidate is silent,
     it shows what the log did.
     """
-    size: defaultdict[Any, float] = defaultdict(float)
     rows: defaultdict[Any, list[tuple[float, float]]] = defaultdict(list)
-    mass = covered = cut = 0.0
     for record, given in zip(records, chances, strict=True):
-        size[record.context] += record.weight
         for k in range(1, len(record.items) + 1):
-            if record.context not in candidate:
-                mass += record.weight * at(theta, k)
-                covered += record.weight * at(theta, k)
-            elif at(theta, k) > 0:
-                g = record.context, _cell(model, record.items, k)
-                rows[g].append((record.weight, at(theta, k) * given[k - 1]))
-    for x, n in size.items():
-        for g, wanted in _exposures(model, candidate.get(x, {}), theta).items():
+            g = record.context, _cell(model, record.items, k)
+            rows[g].append((record.weight, at(theta, k) * given[k - 1]))
+    silent = [record for record in records if record.context not in candidate]
+    mass = covered = oracle.mass(model, silent, {}, theta, clip).candidate
+    cut = 0.0
+    for x, own in oracle.by_context(records).items():
+        wanted: defaultdict[Any, float] = defaultdict(float)
+        for items, chance in candidate.get(x, {}).items():
+            for k in range(1, len(items) + 1):
+                wanted[_cell(model, items, k)] += oracle.count(own) * chance * at(theta, k)
+        for g, h in wanted.items():
             shown = rows[x, g]
-            whole = sum(weight for weight, _ in shown)
-            mass += n * wanted
-            covered += n * wanted if shown else 0.0
+            mass += h
+            covered += h if shown else 0.0
             if math.isfinite(clip):
-                cut += sum(n * w / whole * max(wanted - clip * logged, 0.0) for w, logged in shown)
+                limit = clip * oracle.count(own)
+                whole = sum(weight for weight, _ in shown)
+                cut += sum(w / whole * max(h - limit * logged, 0.0) for w, logged in shown)
     return (covered / mass, cut / mass) if mass else (0.0, 0.0)
 
 
 def _cell(model: str, items: tuple[Any, ...], k: int) -> Any:  # noqa: ANN401
     return {"list": (items, k), "prefix": items[:k], "ip": (items[k - 1], k)}[model]
-
-
-def _exposures(model: str, draws: oracle.Draws, theta: Theta) -> dict[Any, float]:
-    found: defaultdict[Any, float] = defaultdict(float)
-    for items, chance in draws.items():
-        for k in range(1, len(items) + 1):
-            if chance * at(theta, k) > 0:
-                found[_cell(model, items, k)] += chance * at(theta, k)
-    return dict(found)

@@ -8,7 +8,8 @@ of the evaluation set.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.truth import oracle
@@ -46,82 +47,53 @@ def backtest(
     predict: Callable[..., float] = oracle.value,
 ) -> Outcome:
     """Hold out one fold at a time, in every context."""
-    days = sorted({fold(dated.day) for dated in log})
-    queries = sorted({dated.record.context for dated in log})
-    errors: list[tuple[float, float]] = []
-    noise: list[tuple[float, float | None]] = []
-    used_days, used_queries, held_records = set(), set(), 0.0
-    variances = {query: _variance(log, query, theta, fold) for query in queries}
-    for query in queries:
-        for day in days:
-            held = [d.record for d in log if d.record.context == query and fold(d.day) == day]
-            rest = [
-                d.record
-                for d in log
-                if d.record.context == query
-                and (fold(d.day) < day if forward else fold(d.day) != day)
-            ]
-            if not held or not rest:
-                continue
-            n = sum(record.weight for record in held)
-            candidate = oracle.frequencies(held)
-            predicted = predict(model, rest, candidate, theta, clip)
-            weight = n if by_records else 1.0
-            errors.append((weight, predicted - oracle.production(held, theta)))
-            noise.append((weight / n, variances[query]))
-            used_days.add(day)
-            used_queries.add(query)
-            held_records += n
-    everything = sum(weight for weight, _ in errors)
+    queries: dict[Context, list[Dated]] = defaultdict(list)  # with folds for days
+    for day, record in log:
+        queries[record.context].append(Dated(fold(day), record))
+    pairs: list[tuple[Context, Any, float, float]] = []  # with records and the error
+    for query, own in queries.items():
+        for day in sorted({at for at, _ in own}):
+            held = [r for at, r in own if at == day]
+            rest = [r for at, r in own if (at < day if forward else at != day)]
+            if rest:
+                predicted = predict(model, rest, oracle.frequencies(held), theta, clip)
+                error = predicted - oracle.production(held, theta)
+                pairs.append((query, day, oracle.count(held), error))
+    weights = [n if by_records else 1.0 for _, _, n, _ in pairs]
+    variance = _variances(queries, theta)
+
+    def mean(values: Iterable[float]) -> float:
+        return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights)
+
+    noise = mean(variance[query] / n for query, _, n, _ in pairs)
     return Outcome(
-        rmse=math.sqrt(sum(w * e * e for w, e in errors) / everything),
-        bias=sum(w * e for w, e in errors) / everything,
-        floor=_floor(noise, log, theta, fold, everything),
-        folds=len(used_days),
-        contexts=len(used_queries),
-        pairs=len(errors),
-        records=held_records,
+        rmse=math.sqrt(mean(error**2 for *_, error in pairs)),
+        bias=mean(error for *_, error in pairs),
+        floor=None if math.isnan(noise) else math.sqrt(noise),
+        folds=len({day for _, day, _, _ in pairs}),
+        contexts=len({query for query, *_ in pairs}),
+        pairs=len(pairs),
+        records=sum(n for _, _, n, _ in pairs),
     )
 
 
-def _spread(
-    log: Sequence[Dated], query: Context, theta: Theta, fold: Callable[[Any], Any]
-) -> tuple[float, float]:
-    """Squared deviations of rewards from the mean of their list and day, and their freedom."""
-    groups: dict[Any, list[Record]] = {}
-    for day, record in log:
-        if record.context == query:
-            groups.setdefault((fold(day), record.items), []).append(record)
-    squares, freedom = 0.0, 0.0
-    for records in groups.values():
-        mean = oracle.production(records, theta)
-        squares += sum(r.weight * (oracle.reward(r, theta) - mean) ** 2 for r in records)
-        freedom += sum(r.weight for r in records) - 1
-    least = 1e-9 * sum(r.weight for records in groups.values() for r in records)
-    return squares, freedom if freedom > least else 0.0  # thirds add up to 1 and a last digit
+def _variances(queries: Mapping[Context, Sequence[Dated]], theta: Theta) -> dict[Context, float]:
+    """Var(f | A) of each query, around the mean of a list and day.
 
-
-def _variance(
-    log: Sequence[Dated], query: Context, theta: Theta, fold: Callable[[Any], Any]
-) -> float | None:
-    squares, freedom = _spread(log, query, theta, fold)
-    return squares / freedom if freedom > 0 else None
-
-
-def _floor(
-    noise: Sequence[tuple[float, float | None]],
-    log: Sequence[Dated],
-    theta: Theta,
-    fold: Callable[[Any], Any],
-    everything: float,
-) -> float | None:
-    """√ mean Var(f | A) / n; a query whose lists never repeat takes the variance of all."""
-    spreads = [_spread(log, query, theta, fold) for query in {d.record.context for d in log}]
-    known = [(squares, freedom) for squares, freedom in spreads if freedom > 0]
-    pooled = sum(s for s, _ in known) / sum(f for _, f in known) if known else None
-    total = 0.0
-    for share, variance in noise:
-        if variance is None and pooled is None:
-            return None
-        total += share * (pooled if variance is None else variance)  # type: ignore[operator]
-    return math.sqrt(total / everything)
+    A query whose lists never repeat takes the variance of all; nan if there is none.
+    """
+    spreads = {}
+    for query, own in queries.items():
+        groups: dict[Any, list[Record]] = defaultdict(list)
+        for day, record in own:
+            groups[day, record.items].append(record)
+        squares, freedom = 0.0, 0.0
+        for records in groups.values():
+            mean = oracle.production(records, theta)
+            squares += sum(r.weight * (oracle.reward(r, theta) - mean) ** 2 for r in records)
+            freedom += oracle.count(records) - 1
+        # thirds add up to 1 and a last digit
+        if freedom > 1e-9 * oracle.count(record for _, record in own):
+            spreads[query] = squares, freedom
+    whole = [sum(each) for each in zip(*spreads.values(), strict=True)] or [math.nan, 1.0]
+    return {x: squares / n for x in queries for squares, n in [spreads.get(x, whole)]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +19,11 @@ from tests.truth.oracle import Policy, Record, Theta
 
 Floats = NDArray[np.float64]
 FEW = 10
+STEP = 1e-5
 
 
 class _Context:
-    """The cells of one context: exposures, credits, weights."""
+    """The cells of one context: exposures, credits, weights W_g and rates r_g."""
 
     def __init__(
         self,
@@ -31,84 +32,50 @@ class _Context:
         draws: oracle.Draws,
         theta: Theta,
         clip: float,
-        p: Sequence[float],
         logged: oracle.Draws | None,
     ) -> None:
-        self.model, self.theta, self.p, self.clip = model, theta, p, clip
-        self.n = sum(r.weight for r in records)
+        self.model, self.theta = model, theta
+        self.p = oracle.reciprocal_ranks(len(theta))
         self.known = logged is not None
-        self.exposed = self._exposure(records)
+        n = oracle.count(records)
         self.credit: dict[Any, float] = defaultdict(float)
+        self.exposed: dict[Any, float] = defaultdict(float)
         for r in records:
-            for g, (c, _) in self.slots(r).items():
-                self.credit[g] += r.weight * c / self.n
-        self.wanted = self._of_policy(draws)
-        base = self.exposed if logged is None else self._of_policy(logged)
-        self.ratio = {
-            g: self._over(self.wanted.get(g, 0.0), base.get(g, 0.0))
-            for g in self.credit.keys() | self.exposed.keys()
-        }
-        self.value = sum(self.credit[g] * self.weight(g) for g in self.credit)
-
-    def _over(self, wanted: float, logged: float) -> float:
-        """H/P; a logged cell that π never shows gets the weight M, if that is finite."""
-        if logged > 0:
-            return wanted / logged
-        return math.inf if wanted > 0 and math.isfinite(self.clip) else 0.0
+            for g, (c, e) in self.slots(r).items():
+                self.credit[g] += r.weight * c / n
+                self.exposed[g] += r.weight * e / n
+        self.wanted = oracle.exposures(model, draws, theta, self.p)
+        base = self.exposed if logged is None else oracle.exposures(model, logged, theta, self.p)
+        sides = {g: oracle.Ratio(self.wanted.get(g, 0), base.get(g, 0)) for g in self.credit}
+        self.weight = {g: each.clipped(clip) for g, each in sides.items()}
+        self.rate = {g: c / self.exposed[g] for g, c in self.credit.items()}
+        self.clipped = {g for g, each in sides.items() if each.candidate > clip * each.logged}
+        self.cut = 0.0 if self.known else sum(clip * self.credit[g] for g in self.clipped)
+        self.value = sum(c * self.weight[g] for g, c in self.credit.items())
 
     def slots(self, record: Record) -> dict[Any, tuple[float, float]]:
-        """cell → (credit, exposure) of one record."""
+        """cell → (credit, exposure) of one record; a slot that counts nothing is in no cell."""
         found: dict[Any, tuple[float, float]] = {}
         for k, click in enumerate(record.clicks, start=1):
-            if k > len(self.theta):
-                break
-            t = oracle.at(self.theta, k)
-            if t == 0:
-                continue  # a slot that counts nothing is in no cell
-            g = oracle.cell(self.model, record.items, k, self.theta)
-            c, e = found.get(g, (0.0, 0.0))
-            examined = oracle.at(self.p, k) if self.model == "pbm" else 1.0
-            found[g] = (c + t * click, e + t * examined)
+            if t := oracle.at(self.theta, k):
+                g = oracle.cell(self.model, record.items, k, self.theta)
+                c, e = found.get(g, (0.0, 0.0))
+                found[g] = (c + t * click, e + t * oracle.examined(self.model, self.p, k))
         return found
-
-    def _exposure(self, records: Sequence[Record]) -> dict[Any, float]:
-        found: dict[Any, float] = defaultdict(float)
-        for r in records:
-            for g, (_c, e) in self.slots(r).items():
-                found[g] += r.weight * e / self.n
-        return found
-
-    def _of_policy(self, draws: oracle.Draws) -> dict[Any, float]:
-        found: dict[Any, float] = defaultdict(float)
-        for items, mass in draws.items():
-            for g, (_c, e) in self.slots(Record("", items, (0.0,) * len(items))).items():
-                found[g] += mass * e
-        return found
-
-    def weight(self, g: Any) -> float:  # noqa: ANN401 - cells are of any type
-        return min(self.ratio[g], self.clip)
 
     def size(self, record: Record) -> float:
         """The sum of the terms of ψ without their signs, of which rounding is a part."""
-        cut = sum(self.clip * c for g, c in self.credit.items() if self.ratio[g] > self.clip)
-        total = self.value + (0.0 if self.known else cut)
-        for g, (c, e) in self.slots(record).items():
-            rate = self.credit[g] / self.exposed[g] if self.exposed[g] > 0 else 0.0
-            total += self.weight(g) * (c + rate * e)
-        return total
+        slots = self.slots(record).items()
+        terms = [self.weight[g] * (c + self.rate[g] * e) for g, (c, e) in slots]
+        return self.value + self.cut + sum(terms)
 
     def psi(self, record: Record) -> float:
         """Without V_x − V."""
-        total = 0.0
+        total = -self.value if self.known else -self.cut
         for g, (c, e) in self.slots(record).items():
-            rate = self.credit[g] / self.exposed[g] if self.exposed[g] > 0 else 0.0
-            unclipped = self.ratio[g] <= self.clip and not self.known
-            total += self.weight(g) * (c - (rate * e if unclipped else 0.0))
-        if self.known:
-            return total - self.value
-        return total - sum(
-            self.clip * c for g, c in self.credit.items() if self.ratio[g] > self.clip
-        )
+            expected = 0.0 if self.known or g in self.clipped else self.rate[g] * e
+            total += self.weight[g] * (c - expected)
+        return total
 
 
 class Influence(NamedTuple):
@@ -140,30 +107,24 @@ def influence(
     missing: str = "production",
 ) -> Influence:
     """ψ and φ of every record."""
-    p = oracle.reciprocal_ranks(len(theta))
-    used = [i for i, r in enumerate(records) if missing == "production" or r.context in candidate]
-    by_context: dict[Any, list[Record]] = defaultdict(list)
-    for i in used:
-        by_context[records[i].context].append(records[i])
+    used = [i for i, r in enumerate(records) if missing != "drop" or r.context in candidate]
+    heard = [records[i] for i in used]
+    by_context = oracle.by_context(heard)
     worlds = {
-        x: _Context(
-            model, mine, candidate[x], theta, clip, p, None if logging is None else logging[x]
-        )
+        x: _Context(model, mine, candidate[x], theta, clip, None if logging is None else logging[x])
         for x, mine in by_context.items()
         if x in candidate
     }
-    n = sum(records[i].weight for i in used)
     means = {x: oracle.production(mine, theta) for x, mine in by_context.items()}
-    production = oracle.production([records[i] for i in used], theta)
-    values = {x: worlds[x].value if x in worlds else means[x] for x in by_context}
-    sizes = {x: sum(r.weight for r in mine) for x, mine in by_context.items()}
-    value = sum(sizes[x] * values[x] for x in by_context) / n
+    production = oracle.production(heard, theta)
+    values = means | {x: world.value for x, world in worlds.items()}
+    value = sum(oracle.count(mine) * values[x] for x, mine in by_context.items())
+    value /= oracle.count(heard)
     moves = []
-    for i in used:
-        r = records[i]
-        f = oracle.reward(r, theta)
-        own = worlds[r.context].psi(r) if r.context in worlds else f - means[r.context]
-        moves.append((own + values[r.context] - value, f - production))
+    for r in heard:
+        x, f = r.context, oracle.reward(r, theta)
+        own = worlds[x].psi(r) if x in worlds else f - means[x]
+        moves.append((own + values[x] - value, f - production))
     return Influence(used, np.array(moves), (value, production), worlds, by_context)
 
 
@@ -179,6 +140,23 @@ def added_up(moves: Floats, weights: Sequence[float], clusters: Sequence[Any] | 
     stacked = np.array(list(sums.values())) / n
     count = len(stacked)
     return np.asarray(stacked.T @ stacked * count / (count - 1))
+
+
+def by_quotients(
+    value: Callable[[list[Record]], float],
+    records: Sequence[Record],
+    theta: Theta,
+    clusters: Sequence[Any] | None = None,
+) -> Floats:
+    """The covariance of any V̂, and of F̂: ψ and φ are n ∂/∂(weight of a record)."""
+    n = len(records)
+
+    def of(weights: Floats) -> Floats:
+        some = [r._replace(weight=w) for r, w in zip(records, weights, strict=True)]
+        return np.array([value(some), oracle.production(some, theta)])
+
+    moves = [n * (of(1 + d) - of(1 - d)) / (2 * STEP) for d in STEP * np.eye(n)]
+    return added_up(np.array(moves), [1.0] * n, clusters)
 
 
 def covariance(
@@ -208,10 +186,10 @@ def covariance(
         own = moves + np.array(told.values)
         moves = own - np.average(own, axis=0, weights=weights)
     found = added_up(moves, weights, labels)
-    if logging is None and model not in ("rctr", "rcm"):
-        errors = CellErrors.of(told, records, clusters)
-        share = None if part is None else shares(records, told.used, used)
-        hidden = errors.hidden(share)
+    if logging is None and model not in oracle.BLIND:
+        whole, mine = told.by_context, oracle.by_context(records[i] for i in used)
+        share = {x: oracle.count(mine.get(x, ())) / oracle.count(whole[x]) for x in whole}
+        hidden = CellErrors.of(told, records, clusters, share).hidden()
         if part is not None and clusters is None:  # a part has nothing less than 0 of it
             values, vectors = np.linalg.eigh(hidden)
             hidden = (vectors * np.maximum(values, 0.0)) @ vectors.T
@@ -219,64 +197,50 @@ def covariance(
     return found
 
 
-def shares(
-    records: Sequence[Record], used: Sequence[int], inside: Sequence[int]
-) -> dict[Any, float]:
-    """By context, which share of the records that are used are inside a part."""
-    whole: dict[Any, float] = defaultdict(float)
-    own: dict[Any, float] = defaultdict(float)
-    for sums, numbers in ((whole, used), (own, inside)):
-        for i in numbers:
-            sums[records[i].context] += records[i].weight
-    return {x: own[x] / n for x, n in whole.items()}
-
-
 class CellErrors(NamedTuple):
     """What cells hide of one candidate: how much the error of each varies.
 
     Attributes:
         worlds: the cells of each context.
-        own: by context and cell, the variance of its error, but for s² of all contexts.
-        pooled: by context and cell, a factor of it.
-        usual: by context: Σ S_g, its freedom, and whether it has a variance of its own.
+        share: by context, which share of its records is asked about.
+        variance: by context and cell, the variance of its error.
         entries: by context and cluster: of each cell, r e and 1 − h; empty for records.
-        over: by context: what the residuals of its clusters have left over, and the s² in it.
-        under: by context: what the shock is over.
+        shock: τ².
     """
 
     worlds: dict[Any, _Context]
-    own: dict[Any, dict[Any, float]]
-    pooled: dict[Any, dict[Any, float]]
-    usual: dict[Any, tuple[float, float, bool]]
+    share: dict[Any, float]
+    variance: dict[tuple[Any, Any], float]
     entries: dict[tuple[Any, Any], dict[Any, tuple[float, float]]]
-    over: dict[Any, tuple[float, float]]
-    under: dict[Any, float]
+    shock: float
 
     @classmethod
     def of(
-        cls, told: Influence, records: Sequence[Record], clusters: Sequence[Any] | None
+        cls,
+        told: Influence,
+        records: Sequence[Record],
+        clusters: Sequence[Any] | None,
+        share: dict[Any, float] | None = None,
     ) -> CellErrors:
         """Of records, as if two more of the usual variance had been seen; or of few clusters."""
-        worlds, spreads = told.worlds, _spreads(told.worlds, told.by_context)
-        usual = {}
-        for x, cells in spreads.items():
-            free = sum(max(count - 1, 0) for _, count in cells.values())
-            usual[x] = (sum(s for s, _ in cells.values()), free, free >= FEW)
-        own: dict[Any, dict[Any, float]] = defaultdict(dict)
-        pooled: dict[Any, dict[Any, float]] = defaultdict(dict)
-        for x, cells in spreads.items():
-            squares, free, known = usual[x]
-            for g, (s, count) in cells.items():
-                more = squares / free if known else 0.0
-                own[x][g] = count * (s + 2 * more) / (count + 1)
-                pooled[x][g] = 0.0 if known else 2 * count / (count + 1)
-        found = cls(worlds, own, pooled, usual, {}, {}, {})
+        share = dict.fromkeys(told.by_context, 1.0) if share is None else share
+        squares, counts = _residuals(told)
+        total: dict[Any, float] = defaultdict(float)  # by context, and its degrees of freedom
+        freedom: dict[Any, float] = defaultdict(float)
+        for x, g in squares:
+            total[x] += squares[x, g]
+            freedom[x] += max(counts[x, g] - 1, 0)
+        free = sum(share[x] * freedom[x] for x in freedom)
+        pooled = sum(share[x] * total[x] for x in total) / free if free > 0 else 0.0
+        variance = {}
+        for (x, g), n in counts.items():
+            usual = total[x] / freedom[x] if freedom[x] >= FEW else pooled
+            seen = -1 if clusters is None else n  # n − (n + 1), as records show theirs themselves
+            variance[x, g] = (2 * n * usual + seen * squares[x, g]) / (n + 1)
+        found = cls(told.worlds, share, variance, {}, 0.0)
         if clusters is None:
-            for x, cells in spreads.items():
-                for g, (s, _) in cells.items():
-                    own[x][g] -= s
             return found
-        chosen = [(records[i], clusters[i]) for i in told.used if records[i].context in worlds]
+        chosen = [(records[i], clusters[i]) for i in told.used if records[i].context in told.worlds]
         return found._among(chosen)
 
     def _among(self, records: Sequence[tuple[Record, Any]]) -> CellErrors:
@@ -286,74 +250,50 @@ class CellErrors(NamedTuple):
         wholes: dict[Any, float] = defaultdict(float)
         for r, label in records:
             for g, (c, e) in self.worlds[r.context].slots(r).items():
-                if g in self.own[r.context]:
+                if (r.context, g) in self.variance:
                     credit[r.context, g, label] += r.weight * c
                     exposed[r.context, g, label] += r.weight * e
                     wholes[r.context, g] += r.weight * e
+        over = under = 0.0  # what residuals have left over, and what the shock is over
         squares: dict[Any, float] = defaultdict(float)
-        over: dict[Any, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-        under: dict[Any, float] = defaultdict(float)
         entries: dict[Any, dict[Any, tuple[float, float]]] = defaultdict(dict)
         for (x, g, label), e in exposed.items():
-            world, whole = self.worlds[x], wholes[x, g]
-            rate = world.credit[g] / world.exposed[g] if whole > 0 else 0.0
+            expected, whole = self.worlds[x].rate[g] * e, wholes[x, g]
             h = e / whole if whole > 0 else 0.0
             rest = max(whole - e, 0.0) / whole if whole > 0 else 1.0  # 1 − h, without rounding
-            left = (credit[x, g, label] - rate * e) ** 2
-            if left < (1e-14 * rate * e) ** 2:  # the rounding of their difference
+            left = (credit[x, g, label] - expected) ** 2
+            if left < (1e-14 * expected) ** 2:  # the rounding of their difference
                 left = 0.0
-            before = over[x]
-            over[x] = (
-                before[0] + left - self.own[x][g] * h * rest,
-                before[1] - self.pooled[x][g] * h * rest,
-            )
-            under[x] += (rate * e) ** 2 * rest
+            over += self.share[x] * (left - self.variance[x, g] * h * rest)
+            under += self.share[x] * expected**2 * rest
             squares[x, g] += h * h
-            entries[x, label][g] = (rate * e, rest)
-        own, pooled = (
-            {x: {g: v * squares[x, g] for g, v in cells.items()} for x, cells in each.items()}
-            for each in (self.own, self.pooled)
+            entries[x, label][g] = (expected, rest)
+        return self._replace(
+            variance={cell: v * squares[cell] for cell, v in self.variance.items()},
+            entries=entries,
+            shock=max(over, 0.0) / under if under > 0 else 0.0,
         )
-        return self._replace(own=own, pooled=pooled, entries=entries, over=over, under=under)
 
-    def scale(self, share: dict[Any, float] | None) -> tuple[float, float]:
-        """s² of all contexts, and τ²."""
+    def _both(self, x: Any, g: Any) -> Floats:  # noqa: ANN401
+        """How far the error of a cell moves V̂ and F̂."""
+        w = self.worlds[x].weight[g]
+        return np.array([w, 1.0 if w > 0 else 0.0])
 
-        def total(values: dict[Any, float]) -> float:
-            return sum(v * (1.0 if share is None else share[x]) for x, v in values.items())
+    def _shocked(self, x: Any, label: Any) -> Floats:  # noqa: ANN401
+        """A and B: how far a shock of a cluster moves V̂ and F̂, and how far that is seen."""
+        cells = self.entries.get((x, label), {}).items()
+        each = (np.outer((e, e * math.sqrt(rest)), self._both(x, g)) for g, (e, rest) in cells)
+        return sum(each, np.zeros((2, 2)))
 
-        free = total({x: f for x, (_, f, _) in self.usual.items()})
-        squares = total({x: s for x, (s, _, _) in self.usual.items()})
-        usual = squares / free if free > 0 else 0.0
-        over = total({x: known + usual * more for x, (known, more) in self.over.items()})
-        under = total(self.under)
-        return usual, max(over, 0.0) / under if under > 0 else 0.0
-
-    def cells(self, share: dict[Any, float] | None = None) -> dict[Any, float]:
-        """By context and cell, the variance of its error."""
-        usual, _ = self.scale(share)
-        return {
-            (x, g): known + usual * self.pooled[x][g]
-            for x, cells in self.own.items()
-            for g, known in cells.items()
-        }
-
-    def hidden(self, share: dict[Any, float] | None = None) -> Floats:
-        """Σ (W, 1)(W, 1)ᵀ of the errors of cells, and τ² Σ (A Aᵀ − B Bᵀ); of a part, its share."""
+    def hidden(self) -> Floats:
+        """Σ (W, 1)(W, 1)ᵀ of the errors of cells, and τ² Σ (A Aᵀ − B Bᵀ), by shares."""
         found = np.zeros((2, 2))
-        for (x, g), variance in self.cells(share).items():
-            part = 1.0 if share is None else share[x]
-            found += part * variance * _outer(self.worlds[x].weight(g))
-        shock = self.scale(share)[1]
-        for (x, _), cells in self.entries.items():
-            part = 1.0 if share is None else share[x]
-            all_of, seen_of = np.zeros(2), np.zeros(2)
-            for g, (expected, rest) in cells.items():
-                w = self.worlds[x].weight(g)
-                both = expected * np.array([w, 1.0 if w > 0 else 0.0])
-                all_of += both
-                seen_of += both * math.sqrt(rest)
-            found += part * shock * (np.outer(all_of, all_of) - np.outer(seen_of, seen_of))
+        for (x, g), variance in self.variance.items():
+            w = self._both(x, g)
+            found += self.share[x] * variance * np.outer(w, w)
+        for x, label in self.entries:
+            a, b = self._shocked(x, label)
+            found += self.share[x] * self.shock * (np.outer(a, a) - np.outer(b, b))
         return found
 
     def hidden_between(self, other: CellErrors) -> float:
@@ -361,59 +301,32 @@ class CellErrors(NamedTuple):
 
         Of a cell that both show, h is the mean of what each of them tells; else that of the one.
         """
-        mine, theirs = self.cells(), other.cells()
-        found = 0.0
-        for x, g in mine.keys() | theirs.keys():
-            one, two = (
-                e.worlds[x].weight(g) if x in e.worlds and g in e.worlds[x].ratio else 0.0
-                for e in (self, other)
-            )
-            h = _mean_of(
-                mine.get((x, g), 0.0) if one > 0 else None,
-                theirs.get((x, g), 0.0) if two > 0 else None,
-            )
-            found += h * (one - two) ** 2
-        shocks = self.scale(None)[1], other.scale(None)[1]
+        found, sides = 0.0, (self, other)
+        for x, g in self.variance.keys() | other.variance.keys():
+            w = [side.worlds[x].weight.get(g, 0.0) if x in side.worlds else 0.0 for side in sides]
+            told = [side.variance.get((x, g), 0.0) for side in sides]
+            found += _mean_of_those(told, w) * (w[0] - w[1]) ** 2
         for key in self.entries.keys() | other.entries.keys():
-            sums = []
-            for errors in (self, other):
-                moved = [
-                    (errors.worlds[key[0]].weight(g) * expected, rest)
-                    for g, (expected, rest) in errors.entries.get(key, {}).items()
-                ]
-                sums.append(
-                    (sum(v for v, _ in moved), sum(v * math.sqrt(rest) for v, rest in moved))
-                )
-            shock = _mean_of(
-                *(tau if a > 0 else None for tau, (a, _) in zip(shocks, sums, strict=True))
-            )
-            (a, b), (c, d) = sums
-            found += shock * ((a - c) ** 2 - (b - d) ** 2)
+            a, b = np.stack([side._shocked(*key)[:, 0] for side in sides], axis=1).tolist()
+            shock = _mean_of_those([side.shock for side in sides], a)
+            found += shock * ((a[0] - a[1]) ** 2 - (b[0] - b[1]) ** 2)
         return found
 
 
-def _mean_of(*values: float | None) -> float:
-    some = [value for value in values if value is not None]
+def _mean_of_those(values: Sequence[float], moved: Sequence[float]) -> float:
+    """The mean of those of the values that move something."""
+    some = [value for value, by in zip(values, moved, strict=True) if by > 0]
     return sum(some) / len(some) if some else 0.0
 
 
-def _outer(w: float) -> Floats:
-    return np.array([[w * w, w], [w, 1.0 if w > 0 else 0.0]])
-
-
-def _spreads(
-    worlds: dict[Any, _Context], by_context: dict[Any, list[Record]]
-) -> dict[Any, dict[Any, tuple[float, float]]]:
+def _residuals(told: Influence) -> tuple[dict[Any, float], dict[Any, float]]:
     """By context and cell of the candidate: Σ (c − r e)² over records, and their number."""
-    found: dict[Any, dict[Any, tuple[float, float]]] = {}
-    for x, world in worlds.items():
-        cells: dict[Any, tuple[float, float]] = {}
-        for r in by_context[x]:
+    squares: dict[Any, float] = defaultdict(float)
+    counts: dict[Any, float] = defaultdict(float)
+    for x, world in told.worlds.items():
+        for r in told.by_context[x]:
             for g, (c, e) in world.slots(r).items():
-                if world.wanted.get(g, 0.0) <= 0:
-                    continue
-                rate = world.credit[g] / world.exposed[g] if world.exposed[g] > 0 else 0.0
-                s, count = cells.get(g, (0.0, 0.0))
-                cells[g] = (s + r.weight * (c - rate * e) ** 2, count + r.weight)
-        found[x] = cells
-    return found
+                if world.wanted.get(g, 0.0) > 0:
+                    squares[x, g] += r.weight * (c - world.rate[g] * e) ** 2
+                    counts[x, g] += r.weight
+    return squares, counts

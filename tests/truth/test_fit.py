@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import foreclick as fc
@@ -25,6 +25,7 @@ from foreclick.ladder.fitted import CandidateFit, LadderFit
 from foreclick.ladder.log_chain import fitted_pairs, pairs_of
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.sample import known_contexts, sampled
+from tests.cases.case import Case as RandomLog
 from tests.cases.plain import Draw, drawn, half_new
 from tests.cases.tables import lists_table
 from tests.tries import tries
@@ -103,8 +104,7 @@ class Case:
     """A random log of a kind, what the library fits to it, and what the oracle reads."""
 
     kind: Kind
-    rows: list[dict[str, Any]]
-    roles: dict[str, Any]
+    drawn: RandomLog
     candidates: Sequence[Policy]
 
     @classmethod
@@ -113,37 +113,49 @@ class Case:
         """The log of this kind and number."""
         kind = KINDS[name]
         found, rng = drawn(f"{name} {seed}", kind.draw), random.Random(seed)  # noqa: S311 - no secret
-        own: dict[Any, float] = {}
-        rows = found.table.to_pylist()
-        for row in rows:
-            clicks, stopped = row["clicks"], False
-            stops = kind.stops[int(row["context"][1:]) % 2]
+        own: dict[Any, float] = defaultdict(lambda: rng.uniform(0.02, 0.7))
+        columns = found.columns
+        for x, items, clicks in zip(*map(columns.get, ("context", "items", "clicks")), strict=True):
+            stopped = False
             for k in range(len(clicks)):
                 if kind.by_list:
-                    rate = own.setdefault(
-                        (row["context"], *row["items"], k), rng.uniform(0.02, 0.7)
-                    )
-                    clicks[k] = int(rng.random() < rate)
+                    clicks[k] = int(rng.random() < own[(x, *items, k)])
                 clicks[k] *= not stopped
-                stopped |= clicks[k] and rng.random() < stops
-            if kind.extra:
-                row["price"] = [v + rng.choice([0, 0, 0, 1.5]) for v in row["price"]]
-        candidates = [found.candidate, half_new(found)][: kind.candidates]
-        return cls(kind, rows, found.roles, candidates)
+                stopped |= clicks[k] and rng.random() < kind.stops[int(x[1:]) % 2]
+        if kind.extra:
+            columns["price"] = [
+                [v + rng.choice([0, 0, 0, 1.5]) for v in each] for each in columns["price"]
+            ]
+        return cls(kind, found, [found.candidate, half_new(found)][: kind.candidates])
 
     @property
     def reward(self) -> str:
         return "price" if self.kind.extra else "clicks"
 
-    @cached_property
-    def tally(self) -> fc.Tally:
-        """The log."""
-        return tallied(self.rows, self.roles)
+    @property
+    def given(self) -> bool:
+        """Whether examination is told."""
+        return bool(self.kind.ladder.examination)
+
+    def known(self, *, all_of_it: bool = False) -> RandomLog:
+        """The log, without contexts that the candidates do not know; or all of it."""
+        rows = enumerate(self.drawn.columns["context"])
+        return self.drawn.taking([i for i, x in rows if all_of_it or x in self.candidates[0]])
 
     @cached_property
     def policies(self) -> list[fc.Policy]:
         """The candidates, as the library reads them."""
         return [fc.Lists(lists_table(each)) for each in self.candidates]
+
+    @cached_property
+    def tally(self) -> fc.Tally:
+        """The log."""
+        return self.drawn.tally()
+
+    @cached_property
+    def heard(self) -> fc.Tally:
+        """The log, without contexts that are dropped."""
+        return self.known(all_of_it=not self.kind.drop).tally()
 
     @cached_property
     def fit(self) -> CandidateFit:
@@ -153,46 +165,28 @@ class Case:
         return fits[self.reward]
 
     @cached_property
-    def heard(self) -> fc.Tally:
-        """The log, without contexts that are dropped."""
-        if not self.kind.drop:
-            return self.tally
-        known = [row for row in self.rows if row["context"] in self.candidates[0]]
-        return tallied(known, self.roles)
-
-    @cached_property
     def production(self) -> LadderFit:
         """What production alone says."""
         return production_fit(batches_of(self.heard), self.kind.ladder, self.reward)
 
     def log(self, *, candidates: bool, rise: bool | None = None) -> oracle.Log:
         """As the oracle sees it; with candidates, the contexts that they know."""
-        counts = len(self.production.parameters.beta) == WITH_RISE if rise is None else rise
-        known = candidates or self.kind.drop
-        days, depth = self.kind.draw.periods, max(len(row["items"]) for row in self.rows)
-        records = [
-            oracle.Record(
-                row["context"], tuple(row["items"]), tuple(map(float, row[self.reward])), row["day"]
-            )
-            for row in self.rows
-            if not known or row["context"] in self.candidates[0]
-        ]
-        words = [rank_features(each, depth) for each in self.candidates] if candidates else []
-        given = np.array(P) if self.kind.ladder.examination else None
+        columns = self.known(all_of_it=not (candidates or self.kind.drop)).columns
+        names = ("context", "items", self.reward, "day")
+        days, depth = self.kind.draw.periods, max(map(len, self.drawn.columns["items"]))
+        days = days if days >= 5 else 1  # fewer do not matter
         return oracle.Log(
-            records,
+            [
+                oracle.Record(x, tuple(items), tuple(map(float, earned)), day % days)
+                for x, items, earned, day in zip(*map(columns.get, names), strict=True)
+            ],
             depth,
-            days if days >= 5 else 1,
+            days,
             self.production.spec.unit,
-            candidates=words,
-            given=given,
-            rise=counts,
+            candidates=[rank_features(each, depth) for each in self.candidates if candidates],
+            given=np.array(P) if self.given else None,
+            rise=len(self.production.parameters.beta) == WITH_RISE if rise is None else rise,
         )
-
-
-def tallied(rows: list[dict[str, Any]], roles: dict[str, Any]) -> fc.Tally:
-    """A log of these rows."""
-    return fc.tally(fc.read_log(pa.Table.from_pylist(rows), **roles))
 
 
 def rank_features(policy: Policy, depth: int) -> dict[Any, tuple[float, float]]:
@@ -223,14 +217,24 @@ def rates_by(log: oracle.Log, reading: Reading, at: RateParameters) -> oracle.Fo
 
 
 SEEDS = range(tries(2, 3))
-LOGS = pytest.mark.parametrize(("name", "seed"), [(n, s) for n in KINDS for s in SEEDS])
 
 
-def near(found: Any, right: Any, tolerance: float) -> None:  # noqa: ANN401
-    np.testing.assert_allclose(found, right, rtol=tolerance, atol=tolerance)
+def near(found: Any, right: Any, tolerance: float, size: float = 1.0) -> None:  # noqa: ANN401
+    """All numbers are right, for numbers of a size."""
+    np.testing.assert_allclose(
+        np.divide(found, size), np.divide(right, size), rtol=tolerance, atol=tolerance
+    )
 
 
-@LOGS
+def inverse_slope(log: oracle.Log, found: oracle.Found, *, given: bool) -> Any:  # noqa: ANN401
+    """J⁻¹ of β and of log p, but for positions whose p is given."""
+    slope = log.slope(found)
+    free = len(found.beta) if given else len(slope)
+    return np.linalg.inv(slope[:free, :free])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", KINDS)
 def test_what_production_says_solves_the_equations(name: str, seed: int):
     asked = Case.of(name, seed)
     fit, log = asked.production, asked.log(candidates=False)
@@ -255,11 +259,24 @@ def test_what_production_says_solves_the_equations(name: str, seed: int):
             near(fit.stopping[:4], stop, SOLVED)
 
 
-@LOGS
-def test_what_candidates_say_solves_the_equations(name: str, seed: int):
+RISING = ["days", "users", "revenue", "given p", "dropped", "stops"]
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "rises"),
+    [(n, s, r) for r, names in ((False, KINDS), (True, RISING)) for n in names for s in SEEDS],
+)
+def test_what_candidates_say_solves_the_equations(
+    name: str, seed: int, rises: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where a rise of production is one more feature, whether or not it counts."""
     asked = Case.of(name, seed)
-    fit, kind = asked.fit, asked.kind
-    base, log = base_of(asked)
+    if rises:
+        monkeypatch.setattr("foreclick.ladder.fit.RISES", -math.inf)
+        asked = replace(asked)
+    fit, (base, log) = asked.fit, base_of(asked)
+    if rises:
+        assert len(base.parameters.beta) == WITH_RISE
     first = log.root(base.parameters.a, base.parameters.t)
     near(np.log([fit.parameters.a, fit.parameters.t]), np.log(log.strengths(first)), STEPPED)
     found = log.root(fit.parameters.a, fit.parameters.t)
@@ -268,37 +285,12 @@ def test_what_candidates_say_solves_the_equations(name: str, seed: int):
     level, alpha = library_rates(asked)
     near(level, found.level, SOLVED)
     near(alpha, found.alpha, SOLVED)
-    for j in range(kind.candidates):
+    for j in range(asked.kind.candidates):
         near(fit.candidate_only[j].coefficients, log.alone(j, found), SOLVED)
-    free = len(found.beta) if kind.ladder.examination else len(fit.solution.inverse)
-    right = np.linalg.inv(log.slope(found)[:free, :free])
-    near(
-        fit.solution.inverse[:free, :free] / np.abs(right).max(),
-        right / np.abs(right).max(),
-        QUOTIENT,
-    )
+    right = inverse_slope(log, found, given=asked.given)
+    free = len(right)
+    near(fit.solution.inverse[:free, :free], right, QUOTIENT, np.abs(right).max())
     assert not fit.solution.inverse[free:].any()
-
-
-DATED = ["days", "users", "revenue", "given p", "dropped", "stops"]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", DATED)
-def test_a_rise_that_counts_is_one_more_feature(
-    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("foreclick.ladder.fit.RISES", -math.inf)
-    asked = replace(Case.of(name, seed))
-    fit, (base, log) = asked.fit, base_of(asked)
-    assert len(base.parameters.beta) == WITH_RISE
-    found = log.root(fit.parameters.a, fit.parameters.t)
-    near(fit.parameters.beta, found.beta, SOLVED)
-    near(np.log(fit.parameters.p), np.log(found.p), SOLVED)
-    free = len(found.beta) if asked.kind.ladder.examination else len(fit.solution.inverse)
-    right = np.linalg.inv(log.slope(found)[:free, :free])
-    size = np.abs(right).max()
-    near(fit.solution.inverse[:free, :free] / size, right / size, QUOTIENT)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -310,16 +302,14 @@ def test_whether_the_rise_counts_is_a_step_over_its_standard_error(name: str, se
     (batch,) = batches_of(asked.heard)
     none = np.zeros((0, batch.pair_count, 2))
     part = pairs_of(batch, replace(asked.production, parameters=at), at.p).with_candidates(none)
-    given = bool(asked.kind.ladder.examination)
-    z = column_z([part], at, WITH_RISE - 1, given=given)
+    z = column_z([part], at, WITH_RISE - 1, given=asked.given)
 
     log = asked.log(candidates=False, rise=True)
     found = log.at(at.beta, at.p, at.a, at.t)
     unknown = np.concatenate([at.beta, np.log(at.p[1:]), np.log(found.level)])
-    free = len(at.beta) if given else len(at.beta) + len(at.p) - 1
-    row = np.linalg.inv(log.slope(found)[:free, :free])[WITH_RISE - 1]
-    moved = row @ log.score(unknown, at.a)[:free]
-    each = log.scores(unknown, at.a)[:, :free] @ row
+    row = inverse_slope(log, found, given=asked.given)[WITH_RISE - 1]
+    moved = row @ log.score(unknown, at.a)[: len(row)]
+    each = log.scores(unknown, at.a)[:, : len(row)] @ row
     near(z, moved / math.sqrt(each @ each), QUOTIENT)
 
 
@@ -358,27 +348,4 @@ def test_more_stopping_moves_the_fit_as_it_says(name: str, seed: int):
         at = log.count(read, passes).root(fit.parameters.a, fit.parameters.t)
         found.append(np.append(at.beta, np.log(at.p[1:])))
     moved = (found[1] - found[0]) / STEP
-    near(fit.by_stopping / np.abs(moved).max(), moved / np.abs(moved).max(), AVERAGE)
-
-
-@pytest.mark.parametrize("name", ["plain", "days", "by list", "stops"])
-def test_a_click_moves_the_fit_by_the_inverse_of_the_slope(name: str):
-    """A thousandth of a click more, and everything solved again, but for strengths.
-
-    J has levels answer as they do on average, so J⁻¹ S is not the derivative of the log at hand.
-    """
-    asked = Case.of(name, 0)
-    (_, log), fit, step = base_of(asked), asked.fit, 1e-3
-    a, t = fit.parameters.a, fit.parameters.t
-    before = log.root(a, t)
-    theta = np.append(before.beta, np.log(before.p[1:]))
-    told, right = [], []
-    for at in np.random.default_rng(0).choice(np.argwhere(log.n > 0), 12):
-        log.c[tuple(at)] += step
-        after, level = log.root(a, t), log.at(before.beta, before.p, a, t).level
-        score = log.score(np.append(theta, np.log(level)), a)
-        log.c[tuple(at)] -= step
-        told.append(fit.solution.inverse @ score / step)
-        right.append((np.append(after.beta, np.log(after.p[1:])) - theta) / step)
-    size = np.sqrt(np.mean(np.square(right), axis=0))
-    assert np.abs((np.array(told) - right) / size).mean() < AVERAGE
+    near(fit.by_stopping, moved, AVERAGE, np.abs(moved).max())

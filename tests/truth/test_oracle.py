@@ -1,17 +1,14 @@
 """If this fails, the oracle is wrong, and all that was held against it."""
 
 import math
-from collections.abc import Callable
 
-import numpy as np
 import pytest
 
-import foreclick as fc
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_any
 from foreclick.question import Question
 from foreclick.run.estimate import estimate
-from tests.cases import plain, tables
+from tests.cases import plain
 from tests.truth import firsts, oracle, spread
 from tests.truth.oracle import Record
 from tests.truth.paper import paper
@@ -95,83 +92,42 @@ def test_lists_of_unequal_length_by_hand():
 # --- covariances are those of what the weight of each record moves --------------------------------
 
 
-STEP = 1e-5
-
-
-class Log:
-    """A random log with clicks and revenue: what a click is worth is random."""
-
-    def __init__(self, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        case = plain.drawn(seed, records=30, contexts=3, ragged=True, missing=True)
-        self.clicks, self.candidate = case.records * 2, case.candidate
-        self.revenue = [
-            r._replace(clicks=tuple(c * rng.choice([0.5, 2.0, 7.0]) for c in r.clicks))
-            for r in self.clicks
-        ]
-        self.first = firsts.only_first(self.clicks)
-        self.days = rng.integers(0, 4, len(self.clicks))
-        self.days[:4] = [0, 1, 2, 3]
-
-    def ask(self, metrics, clusters, models):
-        """The estimates of these models."""
-        table = tables.log_table(self.clicks, day=self.days.tolist())
-        table = table.append_column("revenue", [[list(r.clicks) for r in self.revenue]])
-        log = fc.read_log(table, period="day", rewards={"revenue": "revenue"})
-        question = Question(
-            [fc.Lists(tables.lists_table(self.candidate))],
-            parse_estimators(paper(models)),
-            parse_any(metrics),
-            clusters=(clusters,),
-            missing="production",
-        )
-        return estimate(fc.tally(log), question).of_candidate(0)
-
-    def moved(self, function: Callable[..., float]) -> np.ndarray:
-        """n ∂/∂(weight of a record) of a function of weights."""
-        n = len(self.clicks)
-        steps = STEP * np.eye(n)
-        return np.array([n * (function(1 + d) - function(1 - d)) / (2 * STEP) for d in steps])
-
-    def covariance(self, functions, clusters):
-        """Of a value and production."""
-        both = np.stack([self.moved(function) for function in functions], axis=1)
-        return spread.added_up(
-            both, [1.0] * len(both), None if clusters == "record" else self.days.tolist()
-        )
-
-
-def weighed(records, weights):
-    return [r._replace(weight=w) for r, w in zip(records, weights, strict=True)]
-
-
-def values_of(log, theta, model):
-    """The value and production of first clicks, as functions of the weights of records."""
-
-    def value(weights):
-        return firsts.estimate(model, weighed(log.first, weights), log.candidate, theta)
-
-    return value, lambda weights: oracle.production(weighed(log.first, weights), theta)
+def asked(case, metrics, models, clusters="record"):
+    """The estimates of these models."""
+    question = Question(
+        [case.policy],
+        parse_estimators(paper(models)),
+        parse_any(metrics),
+        clusters=(clusters,),
+        missing="production",
+    )
+    return estimate(case.tally(), question).of_candidate(0)
 
 
 @pytest.mark.parametrize(("clusters", "seed"), [("record", 940), ("period", 943)])
 def test_a_product_of_hazards_moves_as_its_records_do(clusters, seed):
+    case = plain.drawn(seed, records=60, contexts=3, periods=4, ragged=True, missing=True)
+    first = firsts.only_first(case.records)
+    labels = {"record": None, "period": case.columns["day"]}[clusters]
     thetas = {"success@3": firsts.success_at(3), "mrr@3": firsts.mrr_at(3)}
-    log = Log(seed)
-    for found in log.ask(list(thetas), clusters, firsts.SLOTS):
-        values = values_of(log, thetas[found.metric.name], found.estimator)
-        right = log.covariance(values, clusters)
+    for found in asked(case, [*thetas], firsts.SLOTS, clusters):
+        model, theta = found.estimator, thetas[found.metric.name]
+
+        def value(records, model=model, theta=theta):
+            return firsts.estimate(model, records, case.candidate, theta)
+
+        right = spread.by_quotients(value, first, theta, labels)
         # The difference quotient is good to 1e-9 of a weight of up to 100.
-        shown = found.covariance - found.hidden
-        assert shown == pytest.approx(right, rel=1e-6, abs=1e-9), found.estimator
+        assert found.covariance - found.hidden == pytest.approx(right, rel=1e-6, abs=1e-9), model
 
 
 def test_what_small_cells_hide_is_shared_as_far_as_the_parts_of_a_ratio_move_together():
     """Of the same reward twice, all of it: then the ratio hides nothing more than it shows."""
-    log = Log(12)
-    log.revenue = [r._replace(clicks=tuple(3 * c for c in r.clicks)) for r in log.clicks]
-    hidden = spread.covariance("ip", log.clicks, log.candidate, oracle.clicks_at(4), math.inf)
+    case = plain.drawn(12, records=60, contexts=3, ragged=True, missing=True)
+    case = case.having(price=[[3.0 * c for c in clicks] for clicks in case.columns["clicks"]])
+    case.roles["rewards"] = {"revenue": "price"}
+    hidden = spread.covariance("ip", case.records, case.candidate, oracle.clicks_at(4), math.inf)
     assert hidden[0, 0] > 0  # so there was something to share
-    for found in log.ask("revenue@4/clicks@4", "record", ("ip", "item")):
+    for found in asked(case, "revenue@4/clicks@4", ("ip", "item")):
         assert found.value == pytest.approx(3.0)
         assert found.covariance[0, 0] == pytest.approx(0.0, abs=1e-14)

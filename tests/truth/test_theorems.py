@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import foreclick as fc
-from tests.answers import clipped
 
 RISK = 0.05
 
@@ -34,21 +33,6 @@ def test_in_print_one_policy_is_outside_far_more_often_than_it_may():
     outside = np.mean(error > in_print(1, n, RISK))
     assert outside == pytest.approx(0.632, abs=0.01)  # unless it was shown exactly once: 1 − 1/e
     assert np.mean(error > hoeffding(clip, n, RISK / 2)) == 0
-
-
-def test_what_is_outside_is_the_estimate_of_evaluate():
-    """The same log with two records of the candidate's list: V̂ = 500 · 2 / 500."""
-    lists = {"context": ["q", "q"], "items": [["rare"], ["often"]]}
-    log = fc.read_log(lists | {"clicks": [[1], [0]], "times": [2, 498]}, count="times")
-    pi = fc.Lists(lists | {"probability": [1 / 500, 499 / 500]})
-    found = fc.evaluate(
-        log,
-        {"context": ["q"], "items": [["rare"]]},
-        metrics="clicks@1",
-        estimators=clipped("list", 500),
-        logging=pi,
-    )
-    assert found["value"] == pytest.approx([2.0])
 
 
 def chosen(rates, records, replications, seed):
