@@ -10,6 +10,7 @@ from scipy.special import ndtr, stdtr, stdtrit
 
 import foreclick as fc
 from foreclick.inference import anytime, contrasts, mean_difference, quantile, slope, widening
+from tests.questions.scenes import clicked, counted
 
 pytestmark = pytest.mark.filterwarnings("ignore::foreclick.errors.ForeclickWarning")
 
@@ -97,23 +98,14 @@ def test_all_looks_together_hold_the_truth(few):
 # --- predicted beside measured --------------------------------------------------------------------
 
 
-def told(found):
-    assert found is not None
-    return found
-
-
-def errors(seed: int, factor: float, count: int = 200) -> tuple[Any, Any, Any]:
-    rng = np.random.default_rng(seed)
-    own, rest = rng.uniform(0.5, 2, count), rng.uniform(0.5, 2, count)
-    drawn = rng.normal(size=count) * np.sqrt(factor**2 * own + rest)
-    return drawn, own, rest
-
-
 @pytest.mark.parametrize("factor", [1.0, 2.0, 5.0])
 def test_the_widening_is_found_as_often_as_it_says(factor):
     held = 0
     for seed in range(200):
-        found = told(widening(*errors(seed, factor, 30), confidence=0.95))
+        rng = np.random.default_rng(seed)
+        own, rest = rng.uniform(0.5, 2, (2, 30))
+        drawn = rng.normal(size=30) * np.sqrt(factor**2 * own + rest)
+        found: Any = widening(drawn, own, rest, confidence=0.95)
         held += found.low <= factor <= found.high
     assert 180 <= held <= 200
 
@@ -127,7 +119,7 @@ def test_the_slope_is_not_flattened_by_errors_of_predictions():
     truth = rng.normal(size=2000)
     x, y = truth + rng.normal(size=2000), 1 + 2 * truth + rng.normal(size=2000)
     variances = np.stack([np.ones(2000), np.ones(2000), np.zeros(2000)])
-    found = told(slope(x, y, variances, 0.95))
+    found: Any = slope(x, y, variances, 0.95)
     assert np.polyfit(x, y, 1)[0] < 1.2  # as least squares would have it
     assert found.low < 2 < found.high < 2.4
 
@@ -142,64 +134,41 @@ def test_the_mean_difference_weighs_by_certainty():
 
 NORMAL = 1.959963984540054
 A, B = [1, 2], [2, 1]
-ONLY_A = {"context": ["q"], "items": [A]}
 
 
-def shown(*rows):
-    """A log of (list, clicks on the first position, day), in one context."""
-    lists, clicks, days = zip(*rows, strict=True)
-    return fc.read_log(
-        {
-            "context": ["q"] * len(rows),
-            "items": list(lists),
-            "clicks": [[c, 0] for c in clicks],
-            "day": list(days),
-        },
-        period="day",
-    )
-
-
-def ask(log, candidate=ONLY_A, estimators="list", **options):
-    (row,) = fc.evaluate(log, candidate, metrics="clicks@1", estimators=estimators, **options)
+def ask(**options):
+    """Of A alone, on a log of A with clicks 1, 1, 0, 0 and B with 1, 0, 0, 0, each on four days."""
+    table = counted(*clicked(A, 2, 4), *clicked(B, 1, 4)) | {"day": [1, 2, 3, 4] * 2}
+    new = {"context": ["q"], "items": [A]}
+    log = fc.read_log(table, period="day")
+    (row,) = fc.evaluate(log, new, metrics="clicks@1", estimators="list", **options)
     return row
 
 
-def half_and_half(days=(1, 1, 1, 1)):
-    """A with clicks 1, 1, 0, 0 and B with 1, 0, 0, 0, both on the same four days."""
-    rows = [(A, c, d) for c, d in zip((1, 1, 0, 0), days, strict=True)]
-    return shown(*rows, *((B, c, d) for c, d in zip((1, 0, 0, 0), days, strict=True)))
+def test_of_independent_records_a_list_varies_as_the_mean_of_its_records():
+    row = ask(confidence=fc.Confidence(clusters="record"))
+    # ψ = (h/π̂)(f − f̄_A) = 2 · (± ½) on four of eight records, 0 on the others.
+    influence = 4 * 1 / (8 * 7)
+    # S = 1 over four records, s² = ⅓: S̃ = 4 (1 + ⅔) / 5 = 4/3, times W² / n².
+    small = 2**2 * (4 / 3 - 1) / 8**2
+    assert row["value"] == 0.5
+    assert row["se"] == pytest.approx(math.sqrt(influence + small), abs=1e-12)
+    # 1.96 standard errors reach below 0, where no click rate is.
+    assert row["low"] == 0
+    assert row["high"] == pytest.approx(0.5 + NORMAL * row["se"], abs=1e-12)
 
 
-class TestIndependentRecords:
-    def test_a_list_varies_as_the_mean_of_its_records(self):
-        row = ask(half_and_half(), confidence=fc.Confidence(clusters="record"))
-        # ψ = (h/π̂)(f − f̄_A) = 2 · (± ½) on four of eight records, 0 on the others.
-        influence = 4 * 1 / (8 * 7)
-        # S = 1 over four records, s² = ⅓: S̃ = 4 (1 + ⅔) / 5 = 4/3, times W² / n².
-        small = 2**2 * (4 / 3 - 1) / 8**2
-        assert row["value"] == 0.5
-        assert row["se"] == pytest.approx(math.sqrt(influence + small), abs=1e-12)
-        # 1.96 standard errors reach below 0, where no click rate is.
-        assert row["low"] == 0
-        assert row["high"] == pytest.approx(0.5 + NORMAL * row["se"], abs=1e-12)
-
-
-class TestDays:
-    DAYS = (1, 2, 3, 4)
-
-    def test_a_known_logging_policy(self):
-        """ψ = W c − V, with W = 1 / π whatever the frequencies are; φ = f − F."""
-        even = fc.Lists({"context": ["q"] * 2, "items": [A, B], "probability": [0.4, 0.6]})
-        row = ask(half_and_half(self.DAYS), logging=even)
-        value, mean = 2 / 0.4 / 8, 3 / 8
-        psi = np.array([1, 1, 0, 0]) / 0.4 - 2 * value
-        phi = np.array([2, 1, 0, 0]) - 2 * mean
-        reach = stdtrit(3, 0.975)
-        assert row["value"] == pytest.approx(value)
-        assert row["se"] == pytest.approx(math.sqrt(4 / 3 * np.sum((psi / 8) ** 2)), abs=1e-12)
-        change = math.sqrt(4 / 3 * np.sum(((psi - phi) / 8) ** 2))
-        assert row["change_high"] == pytest.approx(value - mean + reach * change, abs=1e-12)
-        assert row["change_low"] == pytest.approx(value - mean - reach * change, abs=1e-12)
-        slope = (psi - value / mean * phi) / mean  # of V / F
-        lift = math.sqrt(4 / 3 * np.sum((slope / 8) ** 2))
-        assert row["lift_low"] == pytest.approx(value / mean - 1 - reach * lift, abs=1e-12)
+def test_of_days_with_a_known_logging_policy_the_mean_of_a_day_varies():
+    """ψ = W c − V, with W = 1 / π whatever the frequencies are; φ = f − F."""
+    row = ask(logging=fc.Lists({"context": ["q"] * 2, "items": [A, B], "probability": [0.4, 0.6]}))
+    value, mean = 2 / 0.4 / 8, 3 / 8
+    psi = np.array([1, 1, 0, 0]) / 0.4 - 2 * value
+    phi = np.array([2, 1, 0, 0]) - 2 * mean
+    slopes = (psi - value / mean * phi) / mean  # of V / F
+    se, change, lift = (math.sqrt(4 / 3 * np.sum((z / 8) ** 2)) for z in (psi, psi - phi, slopes))
+    reach = stdtrit(3, 0.975)
+    assert row["value"] == pytest.approx(value)
+    assert row["se"] == pytest.approx(se, abs=1e-12)
+    assert row["change_high"] == pytest.approx(value - mean + reach * change, abs=1e-12)
+    assert row["change_low"] == pytest.approx(value - mean - reach * change, abs=1e-12)
+    assert row["lift_low"] == pytest.approx(value / mean - 1 - reach * lift, abs=1e-12)

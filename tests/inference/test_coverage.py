@@ -7,6 +7,7 @@ standard error that is a fifth too small, or a quarter too large, fails.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,14 +30,12 @@ class TestIndependentRecords:
     @pytest.fixture(scope="class")
     @staticmethod
     def cells():
-        records, scene = 10_000, make_scene("DBN", 1)
+        records, scene, count = 10_000, make_scene("DBN", 1), TestIndependentRecords.REPLICATIONS
         chances, candidate = scene.outcomes[2], scene.candidates["deterministic"]
-        rng = np.random.default_rng(1)
-        log = scene.log(rng.multinomial(records, chances, TestIndependentRecords.REPLICATIONS))
+        log = scene.log(np.random.default_rng(1).multinomial(records, chances, count))
         expected = scene.log(records * chances[None, :])
         truth = scene.world.value(candidate, METRIC)
-        numbers = range(TestIndependentRecords.REPLICATIONS)
-        found = measured([(log, numbers)], expected, candidate, truth, "record")
+        found = measured([(log, range(count))], expected, candidate, truth, "record")
         return {cell["estimator"]: cell for cell in found}
 
     @pytest.mark.parametrize("name", ESTIMATORS)
@@ -60,22 +59,11 @@ class TestDays:
 
     @pytest.fixture(scope="class")
     @staticmethod
-    def simulation():
-        return replace(steady("PBM", 1), shock_sd=0.1, records=2000)
-
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def log(simulation):
-        return fc.tally(packed(simulation, range(TestDays.LOGS), "period"))
-
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def rows(simulation, log):
-        estimators = ["ip", "pbm"]
-        candidate = in_each(twins(simulation), range(TestDays.LOGS))
-        return list(
-            fc.evaluate(log, candidate, metrics=METRIC, estimators=estimators, by="replication")
-        )
+    def rows():
+        simulation, logs = replace(steady("PBM", 1), shock_sd=0.1, records=2000), range(200)
+        log, candidate = packed(simulation, logs, "period"), in_each(twins(simulation), logs)
+        asked: Any = {"metrics": METRIC, "estimators": ["ip", "pbm"], "by": "replication"}
+        return list(fc.evaluate(log, candidate, **asked))
 
     @pytest.mark.parametrize("name", ["ip", "pbm"])
     def test_false_verdicts_are_rare(self, rows, name):

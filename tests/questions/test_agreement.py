@@ -8,16 +8,8 @@ import foreclick as fc
 from foreclick.cli.output import markdown
 from foreclick.questions.agreement import AGREES, ALLOWS, DIFFERS, SAME_VERDICT, Beside, relation
 from foreclick.results import format_value
-from foreclick.simulate.shop import Shop, draw
+from tests.questions.scenes import SMALL, shop_of
 
-SMALL = Shop(
-    records=6_000,
-    queries=40,
-    pool=20,
-    catalogue=400,
-    positions=5,
-    candidates=("better", "similar", "tweak"),
-)
 NEEDED = 0.9
 
 
@@ -48,11 +40,8 @@ def test_agreement_is_of_sign_and_size(other, says):
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def shop(request):
-    drawn = draw(SMALL, request.param)
-    tally = fc.tally(fc.read_log(drawn.log, context="query", period="day", unit="user"))
-    return tally, {
-        name: fc.Ranking(table, context="query") for name, table in drawn.candidates.items()
-    }
+    _, log, candidates = shop_of(SMALL, request.param)
+    return log, {name: candidates[name] for name in ("better", "similar", "tweak")}
 
 
 def test_nobody_agrees_who_points_the_other_way_or_was_not_compared(shop):
@@ -62,32 +51,27 @@ def test_nobody_agrees_who_points_the_other_way_or_was_not_compared(shop):
         found = fc.evaluate(tally, candidate, metrics=metrics, estimators="all")
         answers = {each["metric"]: each for each in found if each["estimator"] == "ladder"}
         agreeing = [s for s in found.headline.sentences if re.search(r"\bagrees?\b", s)]
-        for each in found:
-            if each["lift"] is None:
-                continue
-            number = format_value("lift", each["lift"])
-            against = each["lift"] * answers[each["metric"]]["lift"] < 0
-            if not (against or each["covered"] < NEEDED):
-                continue
-            said += 1
-            assert not any(number in sentence for sentence in agreeing), (each, agreeing)
+        for each in (row for row in found if row["lift"] is not None):
+            if each["lift"] * answers[each["metric"]]["lift"] < 0 or each["covered"] < NEEDED:
+                said += 1
+                number = format_value("lift", each["lift"])
+                assert not any(number in sentence for sentence in agreeing), (each, agreeing)
     assert said > 3
 
 
 def test_what_is_covered_too_little_says_so(shop):
     tally, candidates = shop
+    seen = set()
     for candidate in candidates.values():
         found = fc.evaluate(tally, candidate, metrics="clicks@3")
-        check = next(each for each in found if each["estimator"] == "ip")
+        covered = found["covered"][found["estimator"].index("ip")]
         said = " ".join(found.headline.sentences)
-        if check["covered"] < NEEDED:
-            share = f"{100 * check['covered']:.1f}%"
-            assert f"covers {share} of it, so it was not compared (90% needed)." in said
-            assert "agree" not in said
-        else:
-            assert "not compared" not in said
+        little = f"covers {100 * covered:.1f}% of it, so it was not compared (90% needed)." in said
+        assert little == ("not compared" in said) == (covered < NEEDED)
+        assert not (little and "agree" in said)
         assert "(same item, any position)." in said  # what of the candidate the log saw
-        assert "have a say" not in said
+        seen.add(little)
+    assert seen == {True, False}
 
 
 def test_an_estimator_that_is_compared_on_one_metric_is_not_on_the_other(shop):
@@ -107,13 +91,11 @@ def test_a_comparison_says_what_was_checked(shop):
     said = " ".join(found.notes)
     assert "Seen means: same item, any position." in found.headline.sentences
     for name, candidate in candidates.items():
-        rows = fc.evaluate(tally, candidate, metrics="clicks@3")
-        covered = next(each["covered"] for each in rows if each["estimator"] == "ip")
-        if covered < NEEDED:
-            assert f"% of {name}" in said
-            assert "not compared (90% needed)." in said
-        else:
-            assert "does not contradict the answer on" in said or "disagree on" in said
+        rows = fc.evaluate(tally, candidate, metrics="clicks@3", estimators="ip")
+        little = re.search(rf"covers .*% of {name}\b.*not compared \(90% needed\)\.", said)
+        assert bool(little) == (rows["covered"][0] < NEEDED)
+        enough = re.search(rf"answer on [^.]*\b{name}\b|disagree on .*\b{name}\b", said)
+        assert bool(enough) != bool(little)
 
 
 def test_a_gate_says_it_too(shop):

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import foreclick as fc
@@ -18,26 +17,26 @@ from foreclick.ladder.trend import drift_by_positions
 from foreclick.questions.backtest import backtest_by
 from foreclick.run.holdout import Protocol
 from tests.cases.plain import DEPTH, QUERIES, drawn, sorted_log
+from tests.questions.scenes import joined, two_lists
 
-LISTS = [[1, 2, 3], [2, 1, 3], [3, 1, 2]]
+LISTS = np.array([[1, 2, 3], [2, 1, 3], [3, 1, 2]])
 
 
-def table(days, contexts=("q",), per_day=6, seed=0):
-    """Every context on every day, lists and clicks at random."""
-    rng = np.random.default_rng(seed)
-    rows = [(context, day) for context in contexts for day in days for _ in range(per_day)]
-    return pa.table(
-        {
-            "context": [context for context, _ in rows],
-            "period": [day for _, day in rows],
-            "items": [LISTS[i] for i in rng.integers(len(LISTS), size=len(rows))],
-            "clicks": (rng.random((len(rows), 3)) < 0.4).astype(int).tolist(),
-        }
-    )
+def table(days, context="q", per_day=6, seed=0):
+    """A context on every day, lists and clicks at random."""
+    rng, period = np.random.default_rng(seed), [day for day in days for _ in range(per_day)]
+    items, clicks = LISTS[rng.integers(3, size=len(period))], rng.random((len(period), 3)) < 0.4
+    columns = {"items": items.tolist(), "clicks": clicks.astype(int).tolist()}
+    return columns | {"context": [context] * len(period), "period": period}
 
 
 def read(days, **options):
     return fc.read_log(table(days, **options), period="period")
+
+
+def grid(*shape):
+    """The numbers of all cells of an array of this shape, a row for each axis."""
+    return np.indices(shape).reshape(len(shape), -1)
 
 
 def backtest(log, **options):
@@ -48,8 +47,8 @@ class TestContexts:
     @pytest.fixture
     def log(self):
         """Contexts a, b, c and d with 2, 4, 6 and 8 records on each of three days."""
-        parts = [table([1, 2, 3], [c], 2 * i) for i, c in enumerate("abcd", start=1)]
-        return fc.read_log(pa.concat_tables(parts), period="period")
+        parts = (table([1, 2, 3], c, 2 * i) for i, c in enumerate("abcd", start=1))
+        return fc.read_log(joined(*parts), period="period")
 
     @pytest.mark.parametrize(
         ("which", "contexts", "records"),
@@ -92,9 +91,7 @@ class TestPeriods:
         assert [row["period"] for row in result.periods][:3] == first
 
     def test_records_without_a_period_are_left_out_and_counted(self):
-        rows = pa.concat_tables(
-            [table([1, 2]), table([None, None], per_day=2).cast(table([1]).schema)]
-        )
+        rows = joined(table([1, 2]), table([None, None], per_day=2))
         result = backtest(fc.read_log(rows, period="period"))
         assert result["records"][0] == 12
         assert "Left out: 4 records without a period." in result.notes
@@ -108,43 +105,28 @@ class TestPeriods:
 class TestWhatItSays:
     def test_a_clear_win(self):
         """The list alone decides over clicks at the top, and it changes from day to day."""
-        days = range(1, 11)
-        rows = [
-            {
-                "context": "q",
-                "period": day,
-                "items": [1, 2] if shown else [2, 1],
-                "clicks": [int(shown), 0],
-            }
-            for day in days
-            for turn in range(20)
-            for shown in [turn < 20 * (day % 5 + 1) / 6]
-        ]
-        result = backtest(
-            fc.read_log(pa.Table.from_pylist(rows), period="period"), metrics="clicks@1"
-        )
+        day, turn = grid(10, 20)
+        first = turn < 20 * (day % 5 + 1) / 6
+        log = fc.read_log(two_lists(~first, first, period=day), period="period")
+        result = backtest(log, metrics="clicks@1")
         assert result["rmse"][0] == pytest.approx(0, abs=1e-12)
-        assert result.notes[0].startswith(
-            "clicks@1, levels of single contexts: ip predicted best, RMSE "
-        )
-        assert "100% below 'nothing changes'" in result.notes[0]
-        assert "larger than its noise over 10 periods" in result.notes[0]
+        note = result.notes[0]
+        assert note.startswith("clicks@1, levels of single contexts: ip predicted best, RMSE ")
+        assert "100% below 'nothing changes'" in note
+        assert "larger than its noise over 10 periods" in note
 
     def test_a_win_by_chance_over_nothing_changes(self):
-        result = backtest(read(range(1, 9), per_day=40, seed=2))
-        assert "below 'nothing changes'" in result.notes[0]
-        assert "within its noise" in result.notes[0]
+        note = backtest(read(range(1, 9), per_day=40, seed=2)).notes[0]
+        assert "below 'nothing changes'" in note
+        assert "within its noise" in note
 
     def test_no_win_over_nothing_changes(self):
         note = backtest(read(range(1, 9), per_day=40)).notes[0]
-        assert note.startswith(
-            "clicks@2, levels of single contexts: no estimator predicted better than 'nothing "
-        )
+        assert note.startswith("clicks@2, levels of single contexts: no estimator predicted better")
 
     def test_nobody_who_sees_a_change(self):
         note = backtest(read([1, 2]), estimators="rctr").notes[0]
-        assert note.startswith("clicks@2, levels of single contexts:")
-        assert note.endswith("all estimators ignore which items are shown.")
+        assert note.endswith("of single contexts: all estimators ignore which items are shown.")
 
 
 class TestChanges:
@@ -184,13 +166,8 @@ class TestMeanError:
 
     def test_errors_of_contexts_that_cancel_are_none(self):
         """Every day another half of the contexts is clicked: together they are as they were."""
-        rows = [
-            {"context": x, "period": day, "items": [1], "clicks": [(x + day) % 2]}
-            for x in range(10)
-            for day in range(6)
-            for _ in range(5)
-        ]
-        log = fc.read_log(pa.Table.from_pylist(rows), period="period")
+        x, day, _ = grid(10, 6, 5)
+        log = self.of_one_item(x, day, np.ones_like(x), (x + day) % 2)
         (row,) = backtest(log, metrics="clicks@1", estimators="ip")
         assert row["rmse"] > 0.5
         assert row["mean_error"] == pytest.approx(0, abs=1e-7)
@@ -198,20 +175,20 @@ class TestMeanError:
 
     def test_an_estimator_that_counts_unseen_lists_as_nothing_is_off_by_how_new_they_are(self):
         """Every day has a list of its own in half of the contexts; every item is always clicked."""
-        rows = [
-            {"context": x, "period": day, "items": [day if x % 2 else -1], "clicks": [1]}
-            for x in range(10)
-            for day in range(6)
-            for _ in range(5)
-        ]
-        log = fc.read_log(pa.Table.from_pylist(rows), period="period")
-        result = backtest(log, metrics="clicks@1", estimators="ip")
+        x, day, _ = grid(10, 6, 5)
+        log = self.of_one_item(x, day, np.where(x % 2, day, -1), np.ones_like(x))
+        past = fc.backtest(log, metrics="clicks@1", estimators=["ladder", "ip"])
         for new in (0.0, 0.3, 1.0):
-            assert result.error("ip", "clicks@1", math.inf, new) == pytest.approx(new, abs=1e-9)
+            assert past.error("ip", "clicks@1", math.inf, new) == pytest.approx(new, abs=1e-9)
         candidate = {"context": list(range(10)), "items": [[-1]] * 5 + [[7]] * 5}
-        past = fc.Confidence(past=fc.backtest(log, metrics="clicks@1", estimators=["ladder", "ip"]))
-        answer = fc.evaluate(log, candidate, metrics="clicks@1", confidence=past)
+        sure = fc.Confidence(past=past)
+        answer = fc.evaluate(log, candidate, metrics="clicks@1", confidence=sure)
         assert any("Periods whose lists were as new" in note for note in answer.notes)
+
+    @staticmethod
+    def of_one_item(x, day, item, click):
+        lists = {"items": item[:, None].tolist(), "clicks": click[:, None].tolist()}
+        return fc.read_log({"context": x, "period": day} | lists, period="period")
 
 
 # --- logs whose click rates change over their periods ---------------------------------------------
@@ -220,44 +197,30 @@ class TestMeanError:
 P = np.array([1.0, 0.6])
 
 
-def slots(seed: int, days: int, rate: Any) -> tuple[list[Any], fc.Tally]:  # noqa: ANN401
-    """Lists of two of four items; the rate of an item is a function of context, item and day."""
+def slots(seed: int, days: int, rate: Any) -> tuple[fc.Tally, Any]:  # noqa: ANN401
+    """Lists of two of four items; the rate of an item is a function of item and day."""
     rng = np.random.default_rng(seed)
-    shown = [
-        (f"q{rng.integers(3)}", rng.permutation(4)[:2].tolist(), int(rng.integers(days)))
-        for _ in range(6000)
-    ]
-    clicks = [
-        [int(rng.random() < rate(x, item, day) * P[k]) for k, item in enumerate(items)]
-        for x, items, day in shown
-    ]
-    columns = {
-        "context": [x for x, _, _ in shown],
-        "items": [items for _, items, _ in shown],
-        "clicks": clicks,
-        "day": [day for _, _, day in shown],
-    }
-    rows = [(*row, own) for row, own in zip(shown, clicks, strict=True)]
-    return rows, fc.tally(fc.read_log(columns, period="day"))
+    x, day = rng.integers(0, [[3], [days]], (2, 6000))
+    items = rng.permuted(np.tile(np.arange(4), (6000, 1)), axis=1)[:, :2]
+    clicks = rng.random((6000, 2)) < rate(items, day[:, None]) * P
+    columns = {"context": x, "day": day, "items": list(items), "clicks": list(clicks.astype(int))}
+    return fc.tally(fc.read_log(columns, period="day")), (x, day, items, clicks)
 
 
 def test_a_drift_is_that_of_a_loop_over_items():
     """Scores, information and what is left over, of every item of a context by itself."""
-    rows, tally = slots(61_004, 8, lambda _, item, day: 0.4 * 1.1 ** ((day - 4) * (-1) ** item))
+
+    def rate(item, day):
+        return 0.4 * 1.1 ** ((day - 4) * (-1) ** item)
+
+    tally, (x, day, items, clicks) = slots(61_004, 8, rate)
     scores, scores_of = [], []
-    for context in ("q0", "q1", "q2"):
-        for item in range(4):
-            e, w, t = np.array(
-                [
-                    (P[k], own[k], day)
-                    for x, items, day, own in rows
-                    for k in range(2)
-                    if x == context and items[k] == item
-                ]
-            ).T
-            mean = (e * t).sum() / e.sum()
-            scores.append(((t - mean) * w).sum())
-            scores_of.append(w.sum() / e.sum() * (e * (t - mean) ** 2).sum())
+    for context, item in grid(3, 4).T:
+        at, k = np.nonzero((items == item) & (x == context)[:, None])
+        e, w, t = P[k], clicks[at, k], day[at]
+        mean = (e * t).sum() / e.sum()
+        scores.append(((t - mean) * w).sum())
+        scores_of.append(w.sum() / e.sum() * (e * (t - mean) ** 2).sum())
     s, i = np.array(scores), np.array(scores_of)
     common = s.sum() / i.sum()
     spread, z = excess(float(((s - common * i) ** 2).sum()), float(i.sum()), float(i @ i))
@@ -270,7 +233,7 @@ def test_a_drift_is_that_of_a_loop_over_items():
 
 @pytest.mark.parametrize("days", [2, 8])
 def test_chance_is_no_drift(days: int):
-    _, tally = slots(61_008, days, lambda _, item, __: 0.2 + 0.1 * item)
+    tally, _ = slots(61_008, days, lambda item, _: 0.2 + 0.1 * item)
     found = drift_by_positions(batches_of(tally), "clicks", tuple(P))
     assert (found.common, found.spread, found.notes()) == (0, 0, [])
 
@@ -308,7 +271,7 @@ def test_items_above_that_get_better_are_no_drift(stops: float):
 
 
 def test_a_drift_of_all_items_alike():
-    _, tally = slots(61_007, 8, lambda _, item, day: 0.2 * (1 + item) / 2 * 1.1 ** (day - 4))
+    tally, _ = slots(61_007, 8, lambda item, day: 0.1 * (1 + item) * 1.1 ** (day - 4))
     found = drift_by_positions(batches_of(tally), "clicks", tuple(P))
     assert found.common == pytest.approx(np.log(1.1), rel=0.2)
     assert found.spread == 0

@@ -12,7 +12,7 @@ import foreclick as fc
 from foreclick.errors import ForeclickWarning
 from tests.answers import IBIS, answer, clipped, log_of, repeated, settled
 from tests.cases import tables
-from tests.truth import oracle
+from tests.questions.scenes import counted, two_lists
 
 COLUMNS = (
     *("value", "se", "low", "high", "borrowed", "margin", "production"),
@@ -74,15 +74,13 @@ class TestContexts:
         assert found.notes == ("Ignored: 2 contexts that only the candidate has.",)
         assert plain.notes == ()
 
-    RARE: ClassVar[Any] = [r for i in range(4) for r in repeated(((1, 2), (1, 0)), context=f"c{i}")]
+    RARE = log_of([r for i in range(4) for r in repeated(((1, 2), (1, 0)), context=f"c{i}")])
     SAME_LISTS: ClassVar[Any] = {"context": [f"c{i}" for i in range(4)], "items": [[1, 2]] * 4}
 
     @pytest.mark.filterwarnings(IBIS)
     def test_those_that_hardly_repeat_are_warned_of_with_what_to_do(self):
         with pytest.warns(ForeclickWarning, match="hardly repeat") as caught:
-            found = fc.evaluate(
-                log_of(self.RARE), self.SAME_LISTS, metrics="clicks@2", estimators="ip"
-            )
+            found = fc.evaluate(self.RARE, self.SAME_LISTS, metrics="clicks@2", estimators="ip")
         (warning,) = [w for w in caught if w.category is ForeclickWarning]
         assert warning.filename == __file__
         message = str(warning.message)
@@ -92,7 +90,7 @@ class TestContexts:
         assert any("hardly repeat" in note for note in found.notes), "also where it is printed"
 
     def test_nothing_is_warned_of_where_the_ladder_answers(self):
-        found = fc.evaluate(log_of(self.RARE), self.SAME_LISTS, metrics="clicks@2")
+        found = fc.evaluate(self.RARE, self.SAME_LISTS, metrics="clicks@2")
         assert "hardly repeat" not in str(found)
 
     def test_propensities_stay_with_their_records_where_others_are_dropped(self):
@@ -120,21 +118,19 @@ class TestNothingInCommon:
         assert not any(note.startswith("No answer by ip: nothing") for note in found.notes)
 
 
-class TestSegments:
-    def test_two_of_them_are_crossed(self):
-        roles = {"segments": "s", "period": "day"}
-        log = read(TWO, roles, s=["a", "b"] * 6, day=[1, 1, 2, 2] * 3)
-        found = ask(log, estimators="rctr", by=("s", "period"), missing="production")
-        assert found.columns == ("estimator", "metric", "clip", "s", "period", *COLUMNS)
-        crossed = list(zip(found["s"], found["period"], found["records"], strict=True))
-        assert crossed == [("a", 1, 3), ("a", 2, 3), ("b", 1, 3), ("b", 2, 3)]
+def test_two_segments_are_crossed():
+    roles = {"segments": "s", "period": "day"}
+    log = read(TWO, roles, s=["a", "b"] * 6, day=[1, 1, 2, 2] * 3)
+    found = ask(log, estimators="rctr", by=("s", "period"), missing="production")
+    assert found.columns == ("estimator", "metric", "clip", "s", "period", *COLUMNS)
+    crossed = list(zip(found["s"], found["period"], found["records"], strict=True))
+    assert crossed == [("a", 1, 3), ("a", 2, 3), ("b", 1, 3), ("b", 2, 3)]
 
 
-class TestBaseline:
-    def test_the_log_does_not_know_gives_no_change(self, log):
-        row = answer(log, BOTH, baseline=STRANGER)
-        assert (row["production"], row["change"], row["lift"]) == (None, None, None)
-        assert row["value"] is not None
+def test_a_baseline_that_the_log_does_not_know_gives_no_change(log):
+    row = answer(log, BOTH, baseline=STRANGER)
+    assert (row["production"], row["change"], row["lift"]) == (None, None, None)
+    assert row["value"] is not None
 
 
 @pytest.mark.parametrize(
@@ -148,11 +144,10 @@ class TestBaseline:
 )
 def test_what_only_few_of_many_days_saw_is_not_judged(days, items, clusters, word):
     """[1, 2] is shown every day and earns little, [2, 1] on the first three and earns much."""
-    rng = np.random.default_rng(2)
-    shown = [(day, (1, 2), rng.random() < 0.2) for day in range(days) for _ in range(30)]
-    shown += [(day, (2, 1), rng.random() < 0.9) for day in range(3) for _ in range(30)]
-    records = [oracle.Record("q", a, (float(click), 0.0)) for _, a, click in shown]
-    log = read(records, {"period": "day"}, day=[day for day, _, _ in shown])
+    day = np.repeat([*range(days), 0, 1, 2], 30)
+    turned = np.arange(len(day)) >= 30 * days
+    clicks = np.random.default_rng(2).random(len(day)) < np.where(turned, 0.9, 0.2)
+    log = fc.read_log(two_lists(turned, clicks, day=day), period="day")
     sure = fc.Confidence(clusters=clusters)
     new = {"context": ["q"], "items": [items]}
     found = ask(log, new, metrics="clicks@1", confidence=sure)
@@ -163,43 +158,28 @@ def test_what_only_few_of_many_days_saw_is_not_judged(days, items, clusters, wor
 
 def test_items_seen_only_below_a_metric_are_nobodys_impossible_cells():
     """No logging policy was given, so none can have called a cell impossible."""
-    log = {"context": ["q"] * 6, "items": [[1, 2, 3]] * 6, "clicks": [[1, 0, 0]] * 6}
-    new = {"context": ["q"], "items": [[3, 1, 2]]}
+    log, new = counted(([1, 2, 3], [1, 0, 0], 6)), {"context": ["q"], "items": [[3, 1, 2]]}
     found = fc.evaluate(log, new, metrics=["clicks@1", "clicks@3"])
-    assert not any("probability 0" in note for note in found.notes)
+    assert not any("would never show" in note for note in found.notes)
 
 
-class TestBacktest:
-    """The verdict allows for what the estimator got wrong on days of the log."""
-
-    LOG = fc.read_log(
-        {
-            "context": ["q"] * 120,
-            "items": [[1, 2], [2, 1]] * 60,
-            "clicks": [[1, 0], [0, 0]] * 60,
-            "day": [n // 2 % 6 for n in range(120)],
-        },
-        period="day",
-    )
-    ASKED: ClassVar[dict[str, Any]] = {"metrics": "clicks@1", "estimators": "ip"}
-
-    def verdict(self, past):
-        new, sure = {"context": ["q"], "items": [[1, 2]]}, fc.Confidence(past=past)
-        return fc.evaluate(self.LOG, new, **self.ASKED, confidence=sure)["verdict"]
-
-    @pytest.mark.parametrize(
-        ("wrong", "error", "word"),
-        [
-            ({}, 0, "better"),
-            ({"mean_error": 0.6}, 0.6, "cannot tell"),
-            # What single contexts were off does not count.
-            ({"rmse": 0.6, "floor": 0.1, "bias": 0.1}, 0, "better"),
-        ],
-    )
-    def test_by_as_much_as_it_was_off(self, wrong, error, word):
-        tested = fc.backtest(self.LOG, **self.ASKED)
-        assert (tested["rmse"], tested["floor"], tested["mean_error"]) == ([0.0], [0.0], [0.0])
-        rows = tuple(dict(row) | wrong for row in tested.rows)
-        off = replace(tested, rows=rows, by_newness={})
-        assert off.error("ip", "clicks@1", math.inf) == error
-        assert self.verdict(off) == [word]
+@pytest.mark.parametrize(
+    ("wrong", "error", "word"),
+    [
+        ({}, 0, "better"),
+        ({"mean_error": 0.6}, 0.6, "cannot tell"),
+        # What single contexts were off does not count.
+        ({"rmse": 0.6, "floor": 0.1, "bias": 0.1}, 0, "better"),
+    ],
+)
+def test_a_verdict_allows_for_what_the_estimator_got_wrong_on_days_of_the_log(wrong, error, word):
+    table = two_lists([0, 1] * 60, [1, 0] * 60, day=[n // 2 % 6 for n in range(120)])
+    log = fc.read_log(table, period="day")
+    asked: Any = {"metrics": "clicks@1", "estimators": "ip"}
+    tested = fc.backtest(log, **asked)
+    assert (tested["rmse"], tested["floor"], tested["mean_error"]) == ([0.0], [0.0], [0.0])
+    off = replace(tested, rows=tuple(dict(row) | wrong for row in tested.rows), by_newness={})
+    assert off.error("ip", "clicks@1", math.inf) == error
+    new = {"context": ["q"], "items": [[1, 2]]}
+    sure = fc.Confidence(past=off)
+    assert fc.evaluate(log, new, **asked, confidence=sure)["verdict"] == [word]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +18,7 @@ from foreclick.questions.examination import Examination
 from foreclick.run.estimate import estimate
 from foreclick.tallies.base import local_tally
 from tests.cases.plain import DEPTH, EXAMINED, QUERIES, drawn, sorted_log
+from tests.questions.scenes import counted, joined
 from tests.truth import swaps
 from tests.truth.swaps import Slot
 
@@ -27,30 +27,18 @@ SAME = 1e-10
 P = (1.0, 0.5, 0.4, 0.1)
 
 
-def records(*shown, context="q", **more):
+def records(*shown, **more):
     """Lists with how often they were shown and how often each position was clicked."""
-    rows: Any = {"context": [], "items": [], "clicks": []} | {name: [] for name in more}
-    for items, times, clicks in shown:
-        for t in range(times):
-            rows["context"].append(context)
-            rows["items"].append(list(items))
-            rows["clicks"].append([int(t < c) for c in clicks])
-            for name, value in more.items():
-                rows[name].append(value)
-    return rows
-
-
-def together(*parts):
-    return {name: [value for part in parts for value in part[name]] for name in parts[0]}
-
-
-def rotations(p, times=200, rate=0.5):
-    """Every item at every position, with clicks in exact proportion."""
-    items = list(range(len(p)))
-    return [
-        (items[i:] + items[:i], times, [round(times * rate * share) for share in p])
-        for i in range(len(p))
+    each = [
+        (items, [t < c for c in clicks], 1) for items, times, clicks in shown for t in range(times)
     ]
+    return counted(*each, **more)
+
+
+def rotations(p):
+    """Every item at every position, two hundred times, with clicks in exact proportion."""
+    items, clicks = list(range(len(p))), [round(100 * share) for share in p]
+    return [(items[i:] + items[:i], 200, clicks) for i in items]
 
 
 def approx(values, tolerance=SAME):
@@ -88,26 +76,13 @@ def test_a_curve_is_that_of_the_oracle(seed, dated):
 
 def replications(count, rng, *, daily):
     """Small logs in one table, clicked by a PBM; every day has its own list if `daily`."""
-    contexts, days, times = 20, 6, 12
-    x, d = np.divmod(np.arange(contexts * days * times) // times, days)
-    rows = []
-    for number in range(count):
-        attraction = rng.uniform(0.05, 0.4, (contexts, 5))
-        orders = rng.random((contexts, days, 5)).argsort(axis=2)[:, :, :4]
-        items = orders[x, d] if daily else rng.random((len(x), 5)).argsort(axis=1)[:, :4]
-        clicks = rng.random(items.shape) < attraction[x[:, None], items] * np.array(P)
-        rows.append(
-            pa.table(
-                {
-                    "context": x,
-                    "day": d,
-                    "replication": np.full(len(x), number),
-                    "items": pa.array(items.tolist()),
-                    "clicks": pa.array(clicks.astype(int).tolist()),
-                }
-            )
-        )
-    return pa.concat_tables(rows)
+    number, x, day, _ = np.indices((count, 20, 6, 12)).reshape(4, -1)
+    attraction = rng.uniform(0.05, 0.4, (count, 20, 5))
+    orders = rng.random((count, 20, 6, 5)).argsort(axis=-1)[..., :4]
+    items = orders[number, x, day] if daily else rng.random((len(x), 5)).argsort(axis=1)[:, :4]
+    clicks = rng.random(items.shape) < attraction[number[:, None], x[:, None], items] * np.array(P)
+    columns = {"context": x, "day": day, "replication": number}
+    return pa.table(columns | {"items": list(items), "clicks": list(clicks.astype(int))})
 
 
 @pytest.mark.slow
@@ -127,11 +102,8 @@ def test_intervals_cover_the_truth(daily):
 
 
 def test_positions_that_exchange_nothing_have_no_answer():
-    top, bottom = rotations((1, 0.5)), rotations((1, 0.5))
-    shown = [
-        (items + [10 + i for i in low], 200, [*clicks, *(c // 2 for c in fewer)])
-        for (items, _, clicks), (low, _, fewer) in zip(top, bottom, strict=True)
-    ]
+    clicks = [100, 50, 50, 25]
+    shown = ([0, 1, 10, 11], 200, clicks), ([1, 0, 11, 10], 200, clicks)
     found = fc.examination(records(*shown), within="context")
     assert found["examination"][:2] == approx([1, 0.5])
     assert found["examination"][2:] == [None, None]
@@ -148,8 +120,7 @@ def test_positions_that_exchange_nothing_have_no_answer():
 
 
 def test_positions_without_a_click_are_zero():
-    shown = [(items, times, [*clicks[:3], 0]) for items, times, clicks in rotations(P)]
-    found = fc.examination(records(*shown), within="context")
+    found = fc.examination(records(*rotations((*P[:3], 0))), within="context")
     assert found["examination"] == approx([1, 0.5, 0.4, 0])
     assert found["se"][3] is None
     (note,) = found.notes
@@ -158,15 +129,14 @@ def test_positions_without_a_click_are_zero():
 
 
 def test_a_first_position_without_clicks_is_no_reference():
-    shown = [(items, times, [0, *clicks[1:]]) for items, times, clicks in rotations(P)]
-    found = fc.examination(records(*shown))
+    found = fc.examination(records(*rotations((0, *P[1:]))))
     assert found["examination"] == approx([0, 1, 0.8, 0.2])
     assert any("relative to position 2" in note for note in found.notes)
 
 
 def test_a_ranker_that_changes_by_day_is_compared_across_days():
-    days = [records(one, day=day) for day, one in enumerate(rotations(P))]
-    log = fc.read_log(together(*days), period="day")
+    days = (records(one, day=day) for day, one in enumerate(rotations(P)))
+    log = fc.read_log(joined(*days), period="day")
     found = fc.examination(log)
     assert found.curve == approx(P)
     assert any("compared across periods" in note for note in found.notes)
@@ -179,7 +149,7 @@ def test_within_periods_a_change_of_taste_is_no_examination():
     first, second = ([1, 2], 400, [200, 0]), ([3, 1], 400, [0, 100])
     slow = [(items, times, [c // 2 for c in clicks]) for items, times, clicks in (first, second)]
     back = ([4, 5], 90, [60, 30]), ([5, 4], 90, [60, 30])  # so that position 2 wins as well
-    log = together(
+    log = joined(
         records(first, first, first, second, *back, day=1),
         records(slow[0], *[slow[1]] * 3, *back, day=2),
     )
@@ -192,7 +162,7 @@ def test_within_periods_a_change_of_taste_is_no_examination():
 
 
 def test_segments_have_a_curve_each():
-    log = together(
+    log = joined(
         records(*rotations(P), device="phone"),
         records(*rotations((1, 0.8, 0.6, 0.5)), device=None),
         records(([1, 2], 9, [3, 3]), device="watch"),
@@ -225,11 +195,10 @@ def stuck():
     return sorted_log(2, records=10, swaps=0.0)
 
 
-def learnt(log, metrics="dcg@4", estimators="pbm"):
+def learnt(log, metrics="dcg@4"):
     """The curve that `pbm` takes, and the notes."""
-    (by,), notes = with_curves(
-        local_tally(log)[0], parse_estimators(estimators), parse_any(metrics)
-    )
+    tally, _ = local_tally(log)
+    (by,), notes = with_curves(tally, parse_estimators("pbm"), parse_any(metrics))
     return by.model.examination, notes
 
 
@@ -243,36 +212,31 @@ def test_the_curve_is_that_of_examination(log):
     assert not notes
 
 
-def value(log, estimator):
-    return fc.evaluate(log, TURNED, metrics="dcg@4", estimators=estimator)["value"]
-
-
 ASKED = {
-    "evaluate": value,
-    "compare": lambda log, by: fc.compare(log, {"a": TURNED}, metrics="dcg@4", estimators=by)["se"],
-    "backtest": lambda log, by: fc.backtest(log, metrics="dcg@4", estimators=by)["rmse"],
-    "support": lambda log, by: fc.support(log, TURNED, metrics="dcg@4", estimators=by)["lowest"],
-    "optimize": lambda log, by: fc.optimize(log, metrics="dcg@4", estimators=by, judge=None)[
-        "value"
-    ],
+    "evaluate": lambda log, **by: fc.evaluate(log, TURNED, **by)["value"],
+    "compare": lambda log, **by: fc.compare(log, {"a": TURNED}, **by)["se"],
+    "backtest": lambda log, **by: fc.backtest(log, **by)["rmse"],
+    "support": lambda log, **by: fc.support(log, TURNED, **by)["lowest"],
+    "optimize": lambda log, **by: fc.optimize(log, judge=None, **by)["value"],
 }
 
 
 @pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
 def test_by_its_name_it_is_learnt_by_every_verb(log, stuck, ask):
-    curve, _ = learnt(log)
-    (by_name,), (given,), (paper,) = (
-        ask(log, by) for by in ("pbm", fc.Weighted("pbm", examination=curve), PAPER)
+    given = fc.Weighted("pbm", examination=learnt(log)[0])
+    (by_name,), (by_curve,), (paper,) = (
+        ask(log, metrics="dcg@4", estimators=by) for by in ("pbm", given, PAPER)
     )
-    assert by_name == pytest.approx(given, rel=1e-12)
+    assert by_name == pytest.approx(by_curve, rel=1e-12)
     assert by_name != pytest.approx(paper, rel=1e-4)
-    assert ask(stuck, "pbm") == ask(stuck, PAPER)
+    by_name, paper = (ask(stuck, metrics="dcg@4", estimators=by) for by in ("pbm", PAPER))
+    assert by_name == paper
 
 
-def asked(log, estimator, metric, clusters=(), policy=TURNED, logging=None):
-    question = Question(
-        [policy], [estimator], parse_any(metric), clusters=clusters, loggings=[logging]
-    )
+def asked(log, estimator, metric, known, clusters=()):
+    loggings = [fc.Observed(log) if known else None]
+    metrics, by = parse_any(metric), [estimator]
+    question = Question([TURNED], by, metrics, clusters=clusters, loggings=loggings)
     return estimate(local_tally(log)[0], question).of_candidate()[0]
 
 
@@ -290,20 +254,17 @@ def test_an_error_of_the_curve_moves_the_value_as_far_as_it_does(log, metric, cl
     """Errors of size 1 in log p of one position after the other: it is off by the derivatives."""
     p = np.array([1.0, 0.5, 0.4, 0.1, 0.1])
     root = tuple(map(tuple, np.eye(DEPTH).tolist()))
-    logging = fc.Observed(log) if known else None
     by = fc.Weighted("pbm", clip, LearntCurve(tuple(p.tolist()), root))
-    found = asked(log, by, metric, ("period",), logging=logging)
-    slopes = []
-    for j in range(DEPTH):
-        ends = []
-        for step in (1e-5, -1e-5):
-            moved = p * np.exp(step * (np.arange(DEPTH) == j))
-            by = fc.Weighted("pbm", clip, moved.tolist())
-            ends.append(asked(log, by, metric, logging=logging).value)
-        slopes.append((ends[0] - ends[1]) / 2e-5)
+    found = asked(log, by, metric, known, ("period",))
+
+    def value(moved):
+        by = fc.Weighted("pbm", clip, (p * np.exp(moved)).tolist())
+        return asked(log, by, metric, known).value
+
+    slopes = [(value(step) - value(-step)) / 2e-5 for step in 1e-5 * np.eye(DEPTH)]
     assert np.abs(slopes).max() > 1e-3
     assert found.shared_errors.by_source["examination"] == pytest.approx(slopes, rel=1e-5, abs=1e-8)
-    given = asked(log, fc.Weighted("pbm", clip, p.tolist()), metric, ("period",), logging=logging)
+    given = asked(log, fc.Weighted("pbm", clip, p.tolist()), metric, known, ("period",))
     more = found.covariance - given.covariance
     assert more == pytest.approx(np.diag([np.sum(np.square(slopes)), 0]), rel=1e-4, abs=1e-12)
 
@@ -321,29 +282,23 @@ def test_where_nothing_moves_it_is_one_over_k_and_says_so(stuck):
 # --- `examination` where one curve is not the truth: it says so, and its errors are wider ---------
 
 
-def held(found: Examination) -> list[bool]:
-    """Whether each interval has the truth."""
-    return [
-        row["low"] <= p <= row["high"] for row, p in zip(found.to_dicts(), EXAMINED, strict=True)
-    ]
-
-
 def said(found: Examination, words: str) -> bool:
     return any(words in note for note in found.notes)
 
 
-@pytest.mark.parametrize("seed", [97_001, 97_002, 97_003])
-def test_a_ranker_that_follows_trends_is_found_out(seed: int):
+@pytest.mark.parametrize(
+    ("seed", "swaps", "words"),
+    [
+        *((seed, 0.0, "taste that changed") for seed in (97_001, 97_002, 97_003)),
+        (97_004, 0.02, "only moves within periods count"),
+    ],
+)
+def test_a_ranker_that_follows_trends_is_found_out(seed: int, swaps: float, words: str):
     """Items moved because their attraction did: of 10 such logs, no interval had the truth."""
-    found = fc.examination(sorted_log(seed, trend=0.05, swaps=0.0))
-    assert said(found, "taste that changed")
-    assert all(held(found))
-
-
-def test_moves_within_periods_are_preferred_where_click_rates_change():
-    found = fc.examination(sorted_log(97_004, trend=0.05, swaps=0.02))
-    assert said(found, "only moves within periods count")
-    assert all(held(found))
+    found = fc.examination(sorted_log(seed, trend=0.05, swaps=swaps))
+    assert said(found, words)
+    rows = zip(found.to_dicts(), EXAMINED, strict=True)
+    assert all(row["low"] <= p <= row["high"] for row, p in rows)
 
 
 def test_without_periods_it_says_that_changes_count_as_examination():
@@ -359,7 +314,7 @@ def test_contexts_of_two_kinds_are_told_and_make_errors_wider(dated: bool):
         fc.examination(sorted_log(97_006, kinds=kinds, dated=dated)) for kinds in (False, True)
     )
     assert said(differing, "Examination differs between contexts")
-    assert not said(alike, "not looked at alike")
+    assert not said(alike, "Examination d")
     assert differing["se"][4] > 1.3 * alike["se"][4]
 
 
@@ -370,4 +325,4 @@ def test_trust_in_the_top_is_told_from_a_curve():
     assert said(
         trusting, "Examination depends on the item: at position 5, attractive items get more"
     )
-    assert not said(plain, "not looked at alike")
+    assert not said(plain, "Examination d")

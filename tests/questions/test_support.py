@@ -1,37 +1,35 @@
 """If this fails, `support` says that a log can answer where it cannot."""
 
 import datetime as dt
-import itertools
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 import pytest
 
 import foreclick as fc
+from foreclick.questions.verdicts import NEXT_TRIAL
 from tests.answers import log_of, repeated, same, theta_of
-from tests.batches.sizes import in_batches
 from tests.cases import plain, tables
+from tests.questions.scenes import counted
 from tests.truth import oracle
 from tests.truth.paper import paper
 
 RECORDS = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
 
 
-class TestSupport:
-    def test_nothing_in_common_is_out_of_sight(self):
-        stranger = {"context": ["q"], "items": [[8, 9]]}
-        elsewhere = [*RECORDS, *repeated(((8, 9), (0, 0)), context="r")]
-        found = fc.support(log_of(elsewhere), stranger, metrics="clicks@2", missing="drop")
-        assert found["covered"] == [0] * 4
-        assert found["seen"] == [0] * 4
-        (note,) = found.notes
-        assert note.startswith("The log never showed any of what the candidate would show.")
+def test_nothing_in_common_is_out_of_sight():
+    stranger = {"context": ["q"], "items": [[8, 9]]}
+    elsewhere = [*RECORDS, *repeated(((8, 9), (0, 0)), context="r")]
+    found = fc.support(log_of(elsewhere), stranger, metrics="clicks@2", missing="drop")
+    assert found["covered"] == found["seen"] == [0] * 4
+    (note,) = found.notes
+    assert note.startswith("The log never showed any of what the candidate would show.")
 
-    def test_marginals_leave_out_what_they_cannot_say(self):
-        marginals = fc.Marginals(tables.marginals_table({"q": {(1, 2): 1.0}}))
-        found = fc.support(log_of(RECORDS), marginals, metrics="clicks@2")
-        assert found["estimator"] == ["ip", "item"]
-        assert found.notes[0].startswith("Left out: list, prefix.")
+
+def test_marginals_leave_out_what_they_cannot_say():
+    marginals = fc.Marginals(tables.marginals_table({"q": {(1, 2): 1.0}}))
+    found = fc.support(log_of(RECORDS), marginals, metrics="clicks@2")
+    assert found["estimator"] == ["ip", "item"]
+    assert found.notes[0].startswith("Left out: list, prefix.")
 
 
 # --- against cells counted slowly -------------------------------------------------------------
@@ -40,76 +38,50 @@ MODELS = ("list", "prefix", "ip", "item", "pbm", "rctr")
 METRICS = ("clicks@2", "dcg@4")
 
 
-def days_of(records, rng):
-    """Of each record; later contexts are seen on fewer days."""
-    last = {context: 9 - i % 6 for i, context in enumerate(sorted({r.context for r in records}))}
-    return [int(rng.integers(1, last[record.context] + 1)) for record in records]
-
-
 @pytest.fixture(scope="module")
 def case():
-    """A log and a candidate that lacks some of its contexts."""
-    found = plain.drawn(11, records=700, contexts=40, ragged=True, missing=True)
-    records, half = found.records, plain.half_new(found)
-    candidate = {x: half[x] if x[-1] in "02468" else new for x, new in found.candidate.items()}
-    return records, days_of(records, np.random.default_rng(11)), candidate
+    """A log of which rare contexts are seen on few days, and a candidate that lacks some of it."""
+    found = plain.drawn(11, records=700, contexts=40, periods=9, ragged=True, missing=True)
+    new, half = found.candidate, plain.half_new(found)
+    return found.proposing(new={x: half[x] if x[-1] in "02468" else new[x] for x in new})
 
 
-class Slowly:
-    """What `support` should say, context by context and cell by cell."""
+def slowly(model, metric, case):
+    """What a row of `support` should say, and of contexts, cell by cell.
 
-    def __init__(self, model, metric, records, days, candidate):
-        theta = theta_of(metric)
-        p = oracle.reciprocal_ranks(len(theta)) if model == "pbm" else (1.0,) * len(theta)
-        logged = oracle.frequencies(records)
-        self.cells, self.contexts = {}, {}
-        for x in sorted(logged.keys() & candidate.keys()):
-            own = [(r, d) for r, d in zip(records, days, strict=True) if r.context == x]
-            wanted = oracle.exposures(model, candidate[x], theta, p)
-            shown = oracle.exposures(model, logged[x], theta, p)
-            seen = sum(h for g, h in wanted.items() if shown.get(g, 0) > 0)
-            self.contexts[x] = (len(own), len(own) * seen, len(own) * (sum(wanted.values()) - seen))
-            for g, h in wanted.items():
-                if h > 0 and shown.get(g, 0) > 0:
-                    there = [
-                        d
-                        for r, d in own
-                        if oracle.exposures(model, {r.items: 1.0}, theta, p).get(g, 0) > 0
-                    ]
-                    self.cells[x, g] = (len(own), h, shown[g], there)
-
-    @property
-    def repeated(self):
-        covered = sum(n * h for n, h, _, _ in self.cells.values())
-        often = sum(n * h for n, h, _, days in self.cells.values() if len(set(days)) >= 5)
-        return often / covered if covered else None
-
-    @property
-    def out(self):
-        dark = [n for n, seen, unseen in self.contexts.values() if seen == 0 and unseen > 0]
-        return len(dark), sum(dark)
-
-    @property
-    def largest(self):
-        return max(h / p for _, h, p, _ in self.cells.values())
-
-    def darkest(self):
-        """(share of all that is unseen, context, records, covered)."""
-        unseen = sum(dark for _, _, dark in self.contexts.values())
-        rows = [
-            (dark / unseen, x, n, seen / (seen + dark))
-            for x, (n, seen, dark) in self.contexts.items()
-            if dark > 1e-9
+    Of each context that hides something: its share of all that is hidden, its name, its records
+    and the share of it that is covered.
+    """
+    theta, candidate = theta_of(metric), case.candidate
+    p = oracle.reciprocal_ranks(len(theta)) if model == "pbm" else (1.0,) * len(theta)
+    logged = oracle.frequencies(case.records)
+    weights, out, dark, often, covered = [], [], [], 0.0, 0.0
+    for x in logged.keys() & candidate.keys():
+        own = [
+            (oracle.exposures(model, {row.items: 1.0}, theta, p), row.day)
+            for row in case.rows
+            if row.context == x
         ]
-        return sorted(rows, reverse=True)
+        n, shown = len(own), oracle.exposures(model, logged[x], theta, p)
+        wanted = oracle.exposures(model, candidate[x], theta, p)
+        there = {g: h for g, h in wanted.items() if h > 0 and shown.get(g, 0) > 0}
+        seen, whole = sum(there.values()), sum(wanted.values())
+        for g, h in there.items():
+            weights.append(h / shown[g])
+            often += n * h * (len({day for cells, day in own if cells.get(g, 0) > 0}) >= 5)
+        covered += n * seen
+        out += [n] * (seen == 0 < whole)
+        dark += [(n * (whole - seen), x, n, seen / whole)] * (whole - seen > 1e-9)
+    row = {"repeated": often / covered, "out_of_sight": len(out), "largest": max(weights)}
+    row["out_share"] = sum(out) / sum(r.context in candidate for r in case.records)
+    hidden = sum(each[0] for each in dark)
+    return row, sorted(((one[0] / hidden, *one[1:]) for one in dark), reverse=True)
 
 
 def ask(case, slots=10**9):
     """Of the log in batches of so many slots."""
-    records, days, candidate = case
-    tally = fc.tally(fc.read_log(tables.log_table(records, day=days), period="day"))
     options: dict[str, Any] = {"metrics": METRICS, "estimators": paper(MODELS), "missing": "drop"}
-    return fc.support(in_batches(tally, slots), fc.Lists(tables.lists_table(candidate)), **options)
+    return fc.support(case.tally(slots), fc.Lists(tables.lists_table(case.candidate)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -123,84 +95,60 @@ def test_batches_do_not_matter(case, found):
         assert all(map(same, one.to_dicts(), two.to_dicts()))
 
 
-def test_sees_what_a_slow_count_sees(case, found):
-    records, days, candidate = case
-    used = sum(r.context in candidate for r in records)
+def test_it_says_what_a_slow_count_says(case, found):
+    """And names the contexts that hide most."""
+    assert len(found) == len(MODELS) * len(METRICS)
     for row in found:
-        right = Slowly(row["estimator"], row["metric"], records, days, candidate)
-        assert row["repeated"] == pytest.approx(right.repeated)
+        right, darkest = slowly(row["estimator"], row["metric"], case)
+        assert {name: row[name] for name in right} == pytest.approx(right)
         assert 0 < row["repeated"] < 1
-        contexts, lost = right.out
-        assert (row["out_of_sight"], row["out_share"]) == (contexts, pytest.approx(lost / used))
-        assert row["largest"] == pytest.approx(right.largest)
-
-
-def test_names_the_contexts_that_hide_most(case, found):
-    records, days, candidate = case
-    for model, metric in itertools.product(MODELS, METRICS):
-        right = Slowly(model, metric, records, days, candidate).darkest()
-        rows = [r for r in found.contexts if (r["estimator"], r["metric"]) == (model, metric)]
-        assert [r["share"] for r in rows] == pytest.approx([share for share, *_ in right[:10]])
-        for row in rows:
-            others = [other for other in right if other[1] == row["context"]]
-            assert [(row["share"], row["context"], row["records"], row["covered"])] == [
-                (pytest.approx(share), x, n, pytest.approx(covered))
-                for share, x, n, covered in others
-            ]
+        names = ("share", "context", "records", "covered")
+        own = [
+            tuple(each[name] for name in names)
+            for each in found.contexts
+            if (each["estimator"], each["metric"]) == (row["estimator"], row["metric"])
+        ]
+        assert [one[0] for one in own] == pytest.approx([share for share, *_ in darkest[:10]])
+        by_name = {each[1]: each for each in darkest}
+        for share, x, n, covered in own:
+            assert (x, n) == by_name[x][1:3]
+            assert (share, covered) == pytest.approx((by_name[x][0], by_name[x][3]))
 
 
 # --- bounds -----------------------------------------------------------------------------------
 
 
-class TestBounds:
+def test_what_was_never_shown_earns_nothing_or_as_much_as_the_best():
     """2 of 3 positions are seen; the best position earns 4 clicks in 6 records."""
-
-    CANDIDATE: ClassVar[Any] = {"context": ["q"], "items": [[1, 2, 9]]}
-
-    def row(self, **options):
-        (found,) = fc.support(
-            log_of(RECORDS), self.CANDIDATE, metrics="clicks@3", estimators="ip", **options
-        )
-        return found
-
-    def test_what_was_never_shown_earns_nothing_or_as_much_as_the_best(self):
-        right = oracle.evaluate("ip", RECORDS, {"q": {(1, 2, 9): 1.0}}, (1, 1, 1)).value
-        assert right is not None
-        assert self.row()["lowest"] == pytest.approx(right)
-        assert self.row()["highest"] == pytest.approx(right + 4 / 6)
+    candidate = {"context": ["q"], "items": [[1, 2, 9]]}
+    (row,) = fc.support(log_of(RECORDS), candidate, metrics="clicks@3", estimators="ip")
+    right = oracle.evaluate("ip", RECORDS, {"q": {(1, 2, 9): 1.0}}, (1, 1, 1)).value
+    assert right is not None
+    assert row["lowest"] == pytest.approx(right)
+    assert row["highest"] == pytest.approx(right + 4 / 6)
 
 
 # --- words ------------------------------------------------------------------------------------
 
 
-def test_says_what_only_few_days_saw():
-    records = [*repeated(((1, 2), (1, 0)), times=6), *repeated(((2, 1), (1, 0)), times=6)]
-    table = tables.log_table(records, day=[1, 2, 3, 4, 5, 6, *[1, 2, 3] * 2])
+@pytest.mark.parametrize(
+    ("days", "step"),
+    [(6, "Next: log 5 more periods at least."), (16, NEXT_TRIAL)],  # which did not show it
+)
+def test_says_what_only_few_days_saw(days, step):
+    records = [*repeated(((1, 2), (1, 0)), times=days), *repeated(((2, 1), (1, 0)), times=6)]
+    table = tables.log_table(records, day=[*range(1, days + 1), *[1, 2, 3] * 2])
+    asked: Any = {"metrics": "clicks@2", "estimators": ["ip", "item"]}
     candidate = {"context": ["q"], "items": [[2, 1]]}
-    found = fc.support(
-        fc.read_log(table, period="day"), candidate, metrics="clicks@2", estimators=["ip", "item"]
-    )
+    found = fc.support(fc.read_log(table, period="day"), candidate, **asked)
     assert found["repeated"] == [0, 1]
     assert "100% of what 'ip' saw was seen in fewer than 5 periods" in found.notes[0]
+    assert found.notes[0].endswith(step)
     assert "repeated" in found.shown
-    without = fc.support(fc.read_log(table), candidate, metrics="clicks@2", estimators="ip")
-    assert without["repeated"] == [None]
+    without = fc.support(fc.read_log(table), candidate, **asked)
+    assert without["repeated"] == [None, None]
     assert not without.notes
     assert "repeated" not in without.shown
-
-
-def test_days_are_no_step_where_many_days_did_not_show_it():
-    records = [*repeated(((1, 2), (1, 0)), times=16), *repeated(((2, 1), (1, 0)), times=6)]
-    table = tables.log_table(records, day=[*range(1, 17), *[1, 2, 3] * 2])
-    found = fc.support(
-        fc.read_log(table, period="day"),
-        {"context": ["q"], "items": [[2, 1]]},
-        metrics="clicks@2",
-        estimators="ip",
-    )
-    assert found.notes[0].endswith(
-        "Next: show the candidate to some users; fc.explore says to how many."
-    )
 
 
 def test_says_how_many_contexts_are_out_of_sight():
@@ -216,9 +164,8 @@ def test_says_how_many_contexts_are_out_of_sight():
 # --- `check`, on logs small enough to count by hand -----------------------------------------------
 
 
-CHECKED = repeated(((1, 2, 3), (1, 0, 0)), ((2, 1, 3), (0, 1, 0)), ((1, 3, 2), (1, 0, 1)), times=2)
 DAYS = [dt.date(2024, 5, 1)] * 4 + [dt.date(2024, 5, 2)] * 4
-TABLE = tables.log_table([*CHECKED, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS)
+TABLE = tables.log_table([*RECORDS, *repeated(((4, 5), (1, 1)), times=2, context="r")], day=DAYS)
 
 
 def facts(log: Any, **roles: Any) -> dict[tuple[str, str], Any]:  # noqa: ANN401
@@ -260,15 +207,14 @@ def test_a_log_that_always_shows_the_same_can_evaluate_nothing():
 
 
 def test_what_was_dropped_by_cause():
-    items = [[1, 2], [1, 1], [2, 2], [1]]
-    table = {"context": ["q"] * 4, "items": items, "clicks": [[0, 1]] * 4}
+    table = counted(*((items, [0, 1], 1) for items in ([1, 2], [1, 1], [2, 2], [1])))
     found = facts(table, invalid="drop")
     assert found["dropped", "an item twice in a list"] == 2
     assert found["size", "records"] == 1
 
 
 def test_every_reward_has_its_own_facts_and_records_come_once():
-    table = {"context": ["q"] * 2, "items": [[1, 2]] * 2, "clicks": [[1, 0]] * 2}
+    table = counted(([1, 2], [1, 0], 2))
     found = facts(table | {"bought": [[0, 3], [0, 1]]}, rewards={"orders": "bought"})
     assert found["clicks by position", "position 1"] == 1
     assert found["orders by position", "position 2"] == 2
@@ -282,8 +228,7 @@ def test_every_reward_has_its_own_facts_and_records_come_once():
 def test_bot_like_units_are_counted_with_their_records(bots, bot_like):
     """One crawler among 20 users with two records; who searches a lot is no bot."""
     users = [f"user {i}" for i in range(20)] * 2 + ["crawler"] * bots
-    n = len(users)
-    table = {"context": ["q"] * n, "items": [[1, 2]] * n, "clicks": [[1, 0]] * n, "user": users}
+    table = counted(([1, 2], [1, 0], len(users))) | {"user": users}
     log = fc.read_log(table, unit="user")
     found = facts(table, unit="user")
     assert found["units", "units"] == 21
@@ -295,9 +240,9 @@ def test_bot_like_units_are_counted_with_their_records(bots, bot_like):
 
 
 def test_units_of_a_long_log_have_lists_not_impressions():
-    rows = [(f"l{i}", k, "u" if i < 4 else "v") for i in range(5) for k in (1, 2)]
-    names = ("list_id", "position", "user")
-    table: dict[str, Any] = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    table |= {"context": ["q"] * 10, "items": table["position"], "clicks": [0] * 10}
+    table: dict[str, Any]
+    table = {"list_id": [f"l{i // 2}" for i in range(10)], "position": [1, 2] * 5}
+    table |= {"context": ["q"] * 10, "items": [1, 2] * 5, "clicks": [0] * 10}
+    table |= {"user": ["u"] * 8 + ["v"] * 2}
     found = facts(table, long=("list_id", "position"), unit="user")
     assert found["units", "records of the median unit"] == (4 + 1) / 2

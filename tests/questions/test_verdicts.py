@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,27 +21,16 @@ from foreclick.questions.verdicts import (
     guarded,
     judge,
 )
-from foreclick.simulate.shop import Shop
-from foreclick.simulate.shop import draw as shop_log
+from tests.questions.scenes import SMALL, clicked, counted, shop_of
 
 
-def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=None, repeated=None):
+def seen(low=None, high=None, *, margin=0.0, change=None, **rest):
     """An interval by chance, and what was never shown on its upper end."""
-    middle = change if low is None or high is None else (low + high) / 2
-    top = None if high is None else high + margin
-    return Evidence(
-        estimator="ip",
-        metric="clicks@3",
-        change=middle,
-        low=low,
-        high=top,
-        unseen=margin,
-        beyond=beyond,
-        covered=covered,
-        production=0.5,
-        confidence=0.95,
-        repeated=repeated,
-    )
+    known = low is not None
+    told = {"change": (low + high) / 2 if known else change, "low": low, "unseen": margin}
+    told |= {"high": high + margin if known else None, "beyond": 0.0, "covered": 1.0}
+    usual = {"production": 0.5, "confidence": 0.95}
+    return Evidence("ip", "clicks@3", **(told | usual | rest))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +39,7 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
         (seen(0.01, 0.03), 0.0, BETTER),
         (seen(0.01, 0.03), 0.02, UNKNOWN),  # at the edge is not beyond it
         (seen(-0.03, -0.01), 0.02, UNKNOWN),
-        (replace(seen(0.01, 0.03), production=0.0), 0.5, BETTER),  # any share of nothing is nothing
+        (seen(0.01, 0.03, production=0.0), 0.5, BETTER),  # any share of nothing is nothing
         (seen(0.011, 0.03), 0.02, BETTER),
         (seen(-0.03, -0.01), 0.0, WORSE),
         (seen(-0.03, -0.01), 0.04, UNKNOWN),
@@ -69,8 +59,8 @@ def seen(low=None, high=None, *, margin=0.0, beyond=0.0, covered=1.0, change=Non
         # Rounding is no change.
         (seen(1e-12, 1e-12), 0.0, SAME),
         (seen(-1e-12, -1e-12), 0.0, SAME),
-        (replace(seen(1e-12, 1e-12), production=0.0), 0.0, BETTER),  # than nothing at all
-        (replace(seen(0.0, 0.0), sees_items=False), 0.0, UNKNOWN),
+        (seen(1e-12, 1e-12, production=0.0), 0.0, BETTER),  # than nothing at all
+        (seen(0.0, 0.0, sees_items=False), 0.0, UNKNOWN),
         # What was seen on few days may be their doing, whatever it says.
         (seen(0.01, 0.03, repeated=0.5), 0.0, BETTER),
         (seen(0.01, 0.03, repeated=0.49), 0.0, UNKNOWN),
@@ -89,10 +79,10 @@ def test_words(evidence, min_effect, word):
     ("error", "word"), [(0.0, BETTER), (0.009, BETTER), (0.011, UNKNOWN), (0.5, UNKNOWN)]
 )
 def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
-    verdict = judge(replace(seen(0.01, 0.03), error=error))
+    verdict = judge(seen(0.01, 0.03, error=error))
     assert verdict.word == word
     assert ("in the backtest 'ip' was off" in verdict.because) == (word == UNKNOWN)
-    down = judge(replace(seen(-0.03, -0.01), error=error))
+    down = judge(seen(-0.03, -0.01, error=error))
     assert down.word == (WORSE if word == BETTER else UNKNOWN)
 
 
@@ -102,40 +92,36 @@ def test_what_the_backtest_got_wrong_may_be_wrong_here(error, word):
         (seen(covered=0.0), "Next: check that contexts and items are spelt as in the log."),
         (seen(change=0.4), "Next: log 2 periods at least."),
         (seen(0.01, 0.03, repeated=0.2), "only 20.0% of what was seen"),
-        (seen(-0.03, -0.01, margin=0.2, covered=0.4), "60.0% of what the candidate would show"),
-        (seen(-0.03, -0.01, beyond=0.2, covered=0.4), "something new may be clicked more often"),
-        (replace(seen(-0.01, 0.03), periods=14), "Next: log about 42 more periods"),
-        (replace(seen(-0.01, 0.03), records=1000), "Next: log about 3,000 more records"),
-        (replace(seen(0.0, 0.04), records=1000), "Next: log about 100 more records"),
-        (replace(seen(-0.04, 0.0), records=1000), "Next: log about 100 more records"),
         (
-            replace(seen(-0.01, 0.01001), records=1000),
-            "with min_effect=0.023 this is 'no difference'",
+            seen(-0.03, -0.01, margin=0.2, covered=0.4),
+            "60.0% of what the candidate would show was never shown, worth up to 40.0%. Next: show",
         ),
+        (seen(-0.03, -0.01, beyond=0.2, covered=0.4), "something new may be clicked more often"),
+        (seen(-0.01, 0.03, periods=14), "Next: log about 42 more periods"),
+        (seen(-0.01, 0.03, records=1000), "Next: log about 3,000 more records"),
+        (seen(0.0, 0.04, records=1000), "Next: log about 100 more records"),
+        (seen(-0.04, 0.0, records=1000), "Next: log about 100 more records"),
+        (seen(-0.01, 0.01001, records=1000), "with min_effect=0.023 this is 'no difference'"),
         # More than three times the days there are, nobody waits for.
         (
-            replace(seen(-0.01, 0.0298), periods=14),
+            seen(-0.01, 0.0298, periods=14),
             "more than 3 times as many periods would be needed to decide it. Next: show",
         ),
         # What days do not reduce, they do not decide, and the rest they must decide alone.
-        (replace(seen(-0.01, 0.05), periods=14, lasting=0.1), "Next: log about 23 more periods"),
+        (seen(-0.01, 0.05, periods=14, lasting=0.1), "Next: log about 23 more periods"),
         (
-            replace(seen(-0.01, 0.03), periods=14, lasting=0.26),
+            seen(-0.01, 0.03, periods=14, lasting=0.26),
             "part of that is model error, which more periods do not reduce. Next: ",
         ),
         (
-            replace(seen(-0.01, 0.05), periods=14, lasting=0.6, covered=0.7),
+            seen(-0.01, 0.05, periods=14, lasting=0.6, covered=0.7),
             "was never shown, and more periods of production do not show what it earns. Next: show",
         ),
+        (seen(0.01, 0.03, repeated=0.2, periods=15), "Next: log 5 more periods at least."),
+        (seen(0.01, 0.03, repeated=0.2, periods=16), "Next: show the candidate"),
+        (seen(-0.01, 0.03, sees_items=False), "ignores the ranking"),
         (
-            replace(seen(0.01, 0.03, repeated=0.2), periods=15),
-            "Next: log 5 more periods at least.",
-        ),
-        (replace(seen(0.01, 0.03, repeated=0.2), periods=16), "Next: show the candidate"),
-        (replace(seen(-0.01, 0.03), sees_items=False), "ignores the ranking"),
-        (seen(-0.03, -0.01, margin=0.2, covered=0.4), "fc.explore says to how many"),
-        (
-            replace(seen(-0.03, -0.01, margin=0.2, covered=0.4), varies=0.5),
+            seen(-0.03, -0.01, margin=0.2, covered=0.4, varies=0.5),
             "in about 40,000 lists, which detects a change of 2.0%",
         ),
     ],
@@ -150,38 +136,20 @@ def test_no_more_days_than_three_times_those_there_are(periods):
     counts = []
     for high in np.linspace(0.0101, 0.09, 60).tolist():
         for lasting in (0.0, 0.2, 0.45, 0.9):
-            open_ = judge(replace(seen(-0.01, high), periods=periods, lasting=lasting)).because
-            counts += [
-                float(n.replace(",", ""))
-                for n in re.findall(r"about ([\d,.]+) more periods", open_)
-            ]
+            open_ = judge(seen(-0.01, high, periods=periods, lasting=lasting)).because
+            counts += re.findall(r"about ([\d,.]+) more periods", open_)
             assert "Next: " in open_
-    assert max(counts) <= 3 * periods
+    assert max(float(count.replace(",", "")) for count in counts) <= 3 * periods
     assert len(counts) > 20
 
 
 @pytest.mark.parametrize("days", [14, 112])
 def test_days_are_no_step_where_production_cannot_show_the_items(days):
-    drawn = shop_log(
-        Shop(
-            records=6_000,
-            queries=60,
-            pool=20,
-            catalogue=400,
-            positions=5,
-            days=days,
-            alien=(0.3, 0.4),
-            candidates=("better", "similar"),
-        ),
-        7,
+    _, log, both = shop_of(
+        replace(SMALL, days=days, alien=(0.3, 0.4), candidates=("better", "similar")), 7
     )
-    tally = fc.tally(fc.read_log(drawn.log, context="query", period="day", unit="user"))
-    policies = {name: fc.Ranking(each, context="query") for name, each in drawn.candidates.items()}
-    said = [
-        str(fc.evaluate(tally, policy, metrics="clicks@3").verdicts[0])
-        for policy in policies.values()
-    ]
-    compared = fc.compare(tally, policies)
+    said = [str(fc.evaluate(log, each, metrics="clicks@3").verdicts[0]) for each in both.values()]
+    compared = fc.compare(log, both)
     assert "cannot tell" in compared["verdict"][:2]
     said += [note for note in compared.notes if note.startswith("Cannot tell for ")]
     assert len(said) == 3
@@ -192,69 +160,31 @@ def test_days_are_no_step_where_production_cannot_show_the_items(days):
 
 def test_a_guardrail_without_an_interval_says_why_there_is_none():
     assert guard(seen(change=0.4), 0.1) == Verdict(UNKNOWN, judge(seen(change=0.4)).because)
-    assert "may lose" in guard(seen(-0.1, 0.1), 0.1).because
 
 
 @pytest.mark.parametrize(("share", "word"), [(0.1, UNKNOWN), (0.25, HELD)])
 def test_a_guardrail_may_lose_a_share_of_production(share, word):
-    assert guard(seen(-0.1, 0.1), share).word == word  # of 0.5
+    found = guard(seen(-0.1, 0.1), share)
+    assert found.word == word  # of 0.5
+    assert found.because.endswith(f"; it may lose {share:.1%} of production.")
 
 
 # --- metrics that must not fall, judged together with the one that should rise --------------------
 
 
-def shop(orders, *, records=8000, seed=3):
-    """List [2, 1] has twice the clicks; its orders are as given, those of [1, 2] are one half."""
-    rng = np.random.default_rng(seed)
-    shown = rng.integers(0, 2, records)
-    clicks = rng.random(records) < np.array([0.3, 0.6])[shown]
-    bought = rng.random(records) < np.array([0.5, orders])[shown]
-    none = np.zeros(records)
-    return {
-        "context": ["q"] * records,
-        "items": np.where(shown[:, None] == 1, [[2, 1]], [[1, 2]]).tolist(),
-        "clicks": np.stack([clicks, none], axis=1).astype(int).tolist(),
-        "bought": np.stack([bought, none], axis=1).astype(int).tolist(),
-        "day": rng.integers(0, 10, records),
-    }
-
-
-def ask(table, **options):
-    log = fc.read_log(table, rewards={"orders": "bought"}, period="day")
-    asked = {"metrics": "clicks@1", "estimators": "ip"} | options
-    return fc.evaluate(log, {"context": ["q"], "items": [[2, 1]]}, **asked)
-
-
-@pytest.mark.parametrize(
-    ("orders", "share", "words"),
-    [
-        (0.5, 0.2, ["better", "held"]),
-        (0.5, 0.001, ["cannot tell", "cannot tell"]),
-        (0.3, 0.01, ["worse", "broken"]),
-    ],
-)
-def test_better_needs_all_of_them_to_hold(orders, share, words):
-    found = ask(shop(orders), guardrails={"orders@1": share})
-    assert found["metric"] == ["clicks@1", "orders@1"]
-    assert found["verdict"] == words
-    assert "guardrail" in found.notes[0]
-
-
 def test_the_verdicts_hold_together():
     """A change that alone is just better is open beside a guardrail."""
-    clicked = [1] * 476 + [0] * 524 + [1] * 523 + [0] * 477
-    table = {
-        "context": ["q"] * 2000,
-        "items": [[1, 2]] * 1000 + [[2, 1]] * 1000,
-        "clicks": [[click, 0] for click in clicked],
-        "bought": [[1, 0], [0, 0]] * 1000,
-        "day": [1] * 2000,
-    }
-    alone = ask(table, confidence=fc.Confidence(clusters="record"))
+    table = counted(*clicked([1, 2], 476, 1000), *clicked([2, 1], 523, 1000), day=1)
+    table["bought"] = [[1, 0], [0, 0]] * 1000
+    log = fc.read_log(table, rewards={"orders": "bought"}, period="day")
+    asked: Any = {"metrics": "clicks@1", "estimators": "ip"}
+    asked["confidence"] = fc.Confidence(clusters="record")
+    new = {"context": ["q"], "items": [[2, 1]]}
+    alone = fc.evaluate(log, new, **asked)
     assert alone["verdict"] == ["better"]
     errors = 1.96 * alone["change"][0] / (alone["change_high"][0] - alone["change"][0])
     assert 1.96 < errors < 2.24  # the reach at 97.5 %
-    found = ask(table, confidence=fc.Confidence(clusters="record"), guardrails={"orders@1": 0.9})
+    found = fc.evaluate(log, new, **asked, guardrails={"orders@1": 0.9})
     assert found["verdict"] == ["cannot tell", "held"]
 
 
