@@ -1,9 +1,9 @@
-"""What room tests share: small logs, one answer at a time, and the oracle's opinion of it."""
+"""What tests share: small logs, one answer at a time, and the oracle's opinion of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import foreclick as fc
@@ -13,8 +13,6 @@ from tests.truth.oracle import Policy, Record
 
 # The engine and the oracle add a few dozen terms of size 1 to 100 in another order.
 SAME = 1e-12
-
-# What takes half a minute on Spark, and is asked of it elsewhere.
 
 # `pytest.warns` hands on what it did not wait for, without the module that pyproject exempts.
 IBIS = "ignore:fetch_(arrow_table|record_batch):DeprecationWarning"
@@ -77,11 +75,6 @@ def same(one: dict[str, Any], other: dict[str, Any], within: float = 1e-9) -> bo
     )
 
 
-def values(evaluation: fc.Evaluation) -> dict[Any, Any]:
-    """The value of each estimator, of an evaluation with one metric and clip."""
-    return {row["estimator"]: row["value"] for row in settled(evaluation)}
-
-
 def theta_of(metric: str) -> tuple[float, ...]:
     """θ of a spelling, as the oracle has it."""
     kind, depth = metric.split("@")
@@ -110,34 +103,3 @@ def close(found: Any, right: float | None, tolerance: float = SAME) -> bool:  # 
     if found is None or right is None:
         return found is right
     return math.isclose(found, right, rel_tol=tolerance, abs_tol=tolerance)
-
-
-def value_by_cells(
-    cell: Callable[[Any, int], Any],
-    records: Sequence[Record],
-    candidate: Policy,
-    theta: Sequence[float],
-    *,
-    clip: float = math.inf,
-    examined: Callable[[int], float] = lambda k: 1.0,
-) -> float:
-    """Σ_x n_x/n Σ_g C_g min(H_g/P_g, M), for any cell of a slot (item, position)."""
-    total = 0.0
-    for context in {record.context for record in records}:
-        here = [record for record in records if record.context == context]
-        credit: dict[Any, float] = {}
-        logged: dict[Any, float] = {}
-        wanted: dict[Any, float] = {}
-        for record in here:
-            for k, (item, click) in enumerate(zip(record.items, record.clicks, strict=True), 1):
-                g, weight = cell(item, k), oracle.at(theta, k)
-                credit[g] = credit.get(g, 0.0) + weight * click
-                logged[g] = logged.get(g, 0.0) + weight * examined(k)
-        for items, chance in candidate[context].items():
-            for k, item in enumerate(items, 1):
-                e = chance * oracle.at(theta, k) * examined(k)
-                wanted[cell(item, k)] = wanted.get(cell(item, k), 0.0) + e
-        for g, c in credit.items():
-            if logged[g] > 0:
-                total += c * min(wanted.get(g, 0.0) / (logged[g] / len(here)), clip)
-    return total / len(records)

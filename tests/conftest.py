@@ -98,7 +98,7 @@ def _group_of(item: pytest.Item) -> str | None:
 
 
 EVERY_ENGINE = {"engines", "events", "logs", "tallies", "test_serving.py"}
-"""The rooms and files whose tests of `engine` run on all of them."""
+"""The folders and files whose tests of `engine` run on all of them."""
 
 ENGINES = [
     "duckdb",

@@ -108,46 +108,27 @@ class Differs(AssertionError):
     """A page does not say what is so."""
 
 
-@dataclass
-class Run:
-    """One page being run: its names, and what was printed by the last block."""
-
-    page: Path
-    shell: Callable[[str], str]
-    names: dict[str, Any]
-    printed: str | None = None
-
-    def block(self, block: Block) -> None:
-        """Run a block, and keep what it prints."""
+def _python(page: Path, block: Block, names: dict[str, Any]) -> str:
+    """What a block of code prints; with its error, if it is to end with one."""
+    code = compile("\n" * block.line + block.text, str(page), "exec")
+    expected = block.mark.removeprefix("raises ") if block.mark.startswith("raises ") else None
+    with contextlib.redirect_stdout(io.StringIO()) as out:
         try:
-            if block.language == "sh":
-                self.printed = self.shell(block.text)
-            else:
-                self.printed = self._python(block)
+            exec(code, names)  # noqa: S102 - our own text
         except Exception as error:
-            error.add_note(f"in {self.page.name}, line {block.line}")
-            raise
-
-    def _python(self, block: Block) -> str:
-        code = compile("\n" * block.line + block.text, str(self.page), "exec")
-        expected = block.mark.removeprefix("raises ") if block.mark.startswith("raises ") else None
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            try:
-                exec(code, self.names)  # noqa: S102 - our own text
-            except Exception as error:
-                if type(error).__name__ != expected:
-                    raise
-                return f"{out.getvalue()}{expected}: {error}\n"
-        if expected:
-            raise Differs(f"{self.page.name}, line {block.line}: no {expected} was raised")
-        return out.getvalue()
+            if type(error).__name__ != expected:
+                raise
+            return f"{out.getvalue()}{expected}: {error}\n"
+    if expected:
+        raise Differs(f"{page.name}, line {block.line}: no {expected} was raised")
+    return out.getvalue()
 
 
 def run_page(
     page: Path,
     directory: Path,
     *,
-    shell: Callable[[str], str] | None = None,
+    shell: Callable[[str], str],
     engine: str | None = None,
     names: dict[str, Any] | None = None,
 ) -> str:
@@ -155,20 +136,25 @@ def run_page(
 
     With `engine`, only the blocks that need it.
     """
-    text = page.read_text()
-    run = Run(page, shell or in_process, {"__name__": "page"} | (names or {}))
+    text, names = page.read_text(), {"__name__": "page"} | (names or {})
     changes: list[tuple[Block, str]] = []
+    last: str | None = None  # what the last block printed
     with contextlib.chdir(directory):
         for block in blocks(text):
             if block.language == "python" and not block.runs:
                 compile(block.text, str(page), "exec")
             if block.runs and block.engine == engine:
-                run.block(block)
+                try:
+                    python = block.language == "python"
+                    last = _python(page, block, names) if python else shell(block.text)
+                except Exception as error:
+                    error.add_note(f"in {page.name}, line {block.line}")
+                    raise
             elif block.runs or block.language not in _OUTPUT:
-                run.printed = None
-            elif run.printed is not None and block.mark != "an example":
-                changes.append((block, run.printed.rstrip() + "\n"))
-                run.printed = None
+                last = None
+            elif last is not None and block.mark != "an example":
+                changes.append((block, last.rstrip() + "\n"))
+                last = None
     for block, printed in reversed(changes):
         shown = textwrap.indent(printed, block.indent)
         text = text[: block.start] + shown + text[block.end :]
@@ -297,12 +283,12 @@ def given(page: Path, directory: Path) -> dict[str, Any]:
     return names
 
 
-def now(page: Path, **options: Any) -> str:  # noqa: ANN401 - those of run_page
+def now(page: Path, shell: Callable[[str], str] | None = None, **options: Any) -> str:  # noqa: ANN401 - those of run_page
     """The text that a page should have."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         names = given(page, directory) | options.pop("names", {})
-        return run_page(page, directory, names=names, **options)
+        return run_page(page, directory, shell=shell or in_process, names=names, **options)
 
 
 def main() -> int:

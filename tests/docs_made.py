@@ -16,32 +16,28 @@ from typing import Any
 from unittest import mock
 
 import foreclick
-from foreclick.cli import main
+from foreclick.cli import commands, main  # noqa: F401 - they register commands
+from foreclick.cli.app import CANDIDATE, COMMANDS, LOG, OUTPUT, READING
+from foreclick.options import OPTIONS, Option
 from foreclick.results import Result
+from foreclick.rules import Choice, Flag
 from tests import docs
-
-NOTEBOOKS = {"docs/tutorial.ipynb": "docs/tutorial.md"}
 
 
 def made() -> dict[Path, Callable[[], str]]:
     """What these files should hold, worked out when it is asked for."""
-    files: dict[Path, Callable[[], str]] = {
-        docs.ROOT / "docs" / "cli.md": command_line,
-        docs.ROOT / "docs" / "reference.md": reference,
+    pages = docs.ROOT / "docs"
+    return {
+        pages / "cli.md": command_line,
+        pages / "reference.md": reference,
+        pages / "tutorial.ipynb": lambda: as_notebook((pages / "tutorial.md").read_text()),
     }
-    for notebook, page in NOTEBOOKS.items():
-        files[docs.ROOT / notebook] = functools.partial(_notebook_of, docs.ROOT / page)
-    return files
 
 
 def write() -> None:
     """Write all of them."""
     for path, text in made().items():
         path.write_text(text())
-
-
-def _notebook_of(page: Path) -> str:
-    return as_notebook(page.read_text())
 
 
 # --- the command line -----------------------------------------------------------------------------
@@ -57,8 +53,9 @@ _OPTIONS = """
 
 Where an option belongs to one or two commands, they stand in brackets.
 """
-_BOX = re.compile(r"^╭─ (?P<title>[^─]+) ─+╮\n(?P<rows>.*?)^╰─+╯$", re.MULTILINE | re.DOTALL)
 _FEW = 2  # commands that are named beside an option
+_SHARED = {"Output": OUTPUT, "Reading": READING, "Log": LOG, "Candidate": CANDIDATE}
+_PANELS = {option: panel for panel, options in _SHARED.items() for option in options.split()}
 
 
 def command_line() -> str:
@@ -67,20 +64,31 @@ def command_line() -> str:
     names = command_names(overview)
     parts = [_INTRODUCTION, _block(overview)]
     parts += [f"\n## {name}\n\n{_block(_prose(helped(name)))}" for name in names]
-    found: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    meanings: dict[tuple[str, str], str] = {}
+    users: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        for title, option, meaning in options(_all_help(name)):
-            found.setdefault((title, option), (meaning, []))[1].append(name)
+        for key, _, entry in (option.partition(":") for option in COMMANDS[name].options):
+            row = OPTIONS[entry or key]
+            spelt = _PANELS.get(entry or key, "Questions"), _spelling(key, row)
+            meanings.setdefault(spelt, row.help)
+            users.setdefault(spelt, []).append(name)
     parts.append(_OPTIONS)
-    for title in dict.fromkeys(title for title, _ in found):
-        heading = "Questions" if title == "Options" else title
-        parts.append(f"\n### {heading}\n\n| option | meaning |\n|---|---|\n")
-        for (panel, option), (meaning, users) in found.items():
-            if panel == title:
-                alone = f" ({', '.join(users)})" if len(users) <= _FEW else ""
-                spelt = option.replace("|", "\\|")
-                parts.append(f"| `{spelt}` | {meaning.replace('|', chr(92) + '|')}{alone} |\n")
+    for panel in ("Questions", *dict.fromkeys(_PANELS.values())):
+        parts.append(f"\n### {panel}\n\n| option | meaning |\n|---|---|\n")
+        for spelt, by in users.items():
+            if spelt[0] == panel:
+                alone = f" ({', '.join(by)})" if len(by) <= _FEW else ""
+                option, meaning = (text.replace("|", "\\|") for text in (spelt[1], meanings[spelt]))
+                parts.append(f"| `{option}` | {meaning}{alone} |\n")
     return "".join(parts)
+
+
+def _spelling(key: str, row: Option) -> str:
+    """An option as help shows it, with what stands for its value."""
+    flags = row.flags or f"--{key.replace('_', '-')}"
+    if isinstance(row.rule, Flag):
+        return flags
+    return f"{flags} {'CHOICE' if isinstance(row.rule, Choice) else row.rule.metavar}"
 
 
 def _prose(text: str) -> str:
@@ -89,44 +97,9 @@ def _prose(text: str) -> str:
     return f"{text.partition('╭─')[0].partition('Examples (')[0].rstrip()}\n\n{examples}\n"
 
 
-def _all_help(name: str) -> str:
-    """The help of a command with all of its options."""
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(docs.Differs):
-        return helped(name, "--help-all")
-    return helped(name)
-
-
-def options(text: str) -> Iterator[tuple[str, str, str]]:
-    """The options of a help: in which box they stand, how they are spelt, and what they mean."""
-    for box in _BOX.finditer(text):
-        option, meaning = "", [""]
-        for line in [*box["rows"].splitlines(), "│ --"]:
-            row = line.strip("│")
-            start = re.match(r"^ (?:\*  | {3})?(--\S*(?: \S+)*)(?: {2,}(\S.*))?$", row.rstrip())
-            if start:
-                if option:
-                    yield box["title"].strip(), option, _short(" ".join(meaning))
-                option, meaning = start[1], [start[2] or ""]
-            elif option:
-                meaning.append(row.strip())
-
-
-def _short(meaning: str) -> str:
-    """A meaning without its choices and defaults, which `--help` has."""
-    return re.sub(r" ?\[(?:choices|default|required)[^]]*\]", "", " ".join(meaning.split())).strip()
-
-
 def command_names(overview: str) -> list[str]:
     """The commands, in the order in which the help lists them."""
-    found = re.findall(r"^(?:│ | {4})([a-z][a-z-]+)(?: {2,}.*| *│?)$", overview, re.MULTILINE)
-    return [name for name in dict.fromkeys(found) if _explains_itself(name)]
-
-
-def _explains_itself(name: str) -> bool:
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(docs.Differs):
-        helped(name)
-        return True
-    return False
+    return re.findall(r"^│ ([a-z]+) ", overview, re.MULTILINE)
 
 
 @functools.cache
@@ -134,9 +107,8 @@ def helped(*words: str) -> str:
     """What ``foreclick … --help`` prints."""
     plain = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
     out = io.StringIO()
-    asked = words if words[-1:] == ("--help-all",) else (*words, "--help")
     with mock.patch.dict(os.environ, plain), contextlib.redirect_stdout(out):
-        code = docs.called(main, list(asked))
+        code = docs.called(main, [*words, "--help"])
     if code:
         raise docs.Differs(f"foreclick {' '.join(words)} --help exits with {code}")
     return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines()) + "\n"
@@ -161,32 +133,24 @@ _REFERENCE = {
 
 def reference() -> str:
     """A page of every public name; the site's builder writes their docstrings."""
-    names: dict[str, list[str]] = {part: [] for part in _REFERENCE}
-    for name in foreclick.__all__:
-        one = getattr(foreclick, name)
-        if isinstance(one, type):
-            part = "Results" if issubclass(one, Result) else "Inputs"
-            names[part].append(f"foreclick.{name}")
-        elif callable(one):
-            names["Functions"].append(f"foreclick.{name}")
-    names["Events"] = [
-        f"foreclick.events.{name}" for name in ("Match", "ubi", "ga4", "snowplow", "algolia")
-    ]
-    readers = ("yandex", "relevance_prediction", "pyclick", "trivago", "open_bandit")
-    names["Public logs"] = [f"foreclick.datasets.{name}" for name in readers]
-    worlds = (
-        "yandex_like",
-        "pbm_drift",
-        "Simulation",
-        "shop.Shop",
-        "shop.draw",
-    )
-    names["Simulated worlds"] = [f"foreclick.simulate.{name}" for name in worlds]
-    names["Errors"] = ["foreclick.errors.ForeclickError"]
+    public = {name: getattr(foreclick, name) for name in foreclick.__all__}
+    classes = {name: one for name, one in public.items() if isinstance(one, type)}
+    results = [name for name, one in classes.items() if issubclass(one, Result)]
+    events, readers = foreclick.events.READERS, foreclick.datasets.READERS
+    worlds = ("yandex_like", "pbm_drift", "Simulation", "shop.Shop", "shop.draw")
+    names = {
+        "Functions": [n for n, one in public.items() if callable(one) and n not in classes],
+        "Inputs": [name for name in classes if name not in results],
+        "Results": results,
+        "Events": [f"events.{name}" for name in ("Match", *events)],
+        "Public logs": [f"datasets.{name}" for name in readers],
+        "Simulated worlds": [f"simulate.{name}" for name in worlds],
+        "Errors": ["errors.ForeclickError"],
+    }
     parts = ["# Reference\n"]
     for part, words in _REFERENCE.items():
         parts.append(f"\n## {part}\n\n{words}\n")
-        parts += [f"\n::: {name}\n" for name in names[part]]
+        parts += [f"\n::: foreclick.{name}\n" for name in names[part]]
     return "".join(parts)
 
 

@@ -12,14 +12,13 @@ import logging
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import ibis
 import pandas as pd
@@ -179,7 +178,7 @@ def spark() -> Iterator[SparkSession]:
     }
     # Spark's Python workers must be this Python, and its launcher must not look up a host name.
     environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with _environment(environment):
+    with mock.patch.dict(os.environ, environment):
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     # It prints every failing query's Java stack as one line of JSON; the exception says it too.
@@ -216,20 +215,6 @@ def _end_jvm() -> None:
         gateway.shutdown()
         gateway.proc.stdin.close()  # the JVM ends when its stdin does
         gateway.proc.wait(timeout=30)
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def spark_engine(session: SparkSession) -> Engine:
@@ -270,17 +255,17 @@ POSTGRES_SETTINGS = {
 @contextlib.contextmanager
 def postgres() -> Iterator[dict[str, Any]]:
     """A PostgreSQL server; gives the arguments `ibis.postgres.connect` needs to reach it."""
-    initdb, server = _postgres_binary("initdb"), _postgres_binary("postgres")
+    initdb, pg_ctl = _postgres_binary("initdb"), _postgres_binary("pg_ctl")
     identity = _unprivileged()
     home = Path(tempfile.mkdtemp(prefix="foreclick-postgres-"))
     try:
         if identity:
             os.chown(home, identity["user"], identity["group"])
-        how = {**identity, "cwd": home, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C"}}
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PGDATA": f"{home}/data"}
+        how = {**identity, "cwd": home, "env": environment, "stdout": subprocess.DEVNULL}
         options = ["--auth=trust", f"--username={POSTGRES_USER}", "--encoding=UTF8", "--no-sync"]
-        command = [initdb, f"--pgdata={home}/data", "--locale=C", *options]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **how)
-        process, port = _start(server, home, how)
+        subprocess.run([initdb, "--locale=C", *options], check=True, **how)
+        port = _start(pg_ctl, home / "log", how)
         try:
             yield {
                 "host": "127.0.0.1",
@@ -289,44 +274,21 @@ def postgres() -> Iterator[dict[str, Any]]:
                 "password": "",
                 "database": "postgres",
             }
-        finally:
-            process.send_signal(signal.SIGINT)  # its "fast" shutdown: ends open sessions
-            process.wait(timeout=30)
+        finally:  # "fast" ends open sessions
+            subprocess.run([pg_ctl, "stop", "--mode=fast"], check=True, **how)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _start(server: str, home: Path, how: dict[str, Any]) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the server; again on another port if someone took ours in between."""
-    settings = [f"--{name}={value}" for name, value in POSTGRES_SETTINGS.items()]
-    log = home / "log"
+def _start(pg_ctl: str, log: Path, how: dict[str, Any]) -> int:
+    """Start the server and wait for it; again on another port if someone took ours in between."""
+    settings = " ".join(f"-c {name}='{value}'" for name, value in POSTGRES_SETTINGS.items())
     for _ in range(5):
         port = free_port()
-        command = [server, "-D", f"{home}/data", "-p", str(port), *settings]
-        with log.open("wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out, **how)
-        if _answers(process, port):
-            return process, port
+        command = [pg_ctl, "start", "--wait", f"--log={log}", f"--options=-p {port} {settings}"]
+        if subprocess.run(command, check=False, **how).returncode == 0:
+            return port
     raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}")
-
-
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Wait until the server takes connections; False if it ended or does not in 30 seconds."""
-    import psycopg  # noqa: PLC0415 - an extra
-
-    until = time.monotonic() + 30
-    while time.monotonic() < until and process.poll() is None:
-        try:
-            psycopg.connect(
-                host="127.0.0.1", port=port, user=POSTGRES_USER, dbname="postgres"
-            ).close()
-        except psycopg.OperationalError:
-            time.sleep(0.05)
-        else:
-            return process.poll() is None
-    process.kill()
-    process.wait()
-    return False
 
 
 def _postgres_binary(name: str) -> str:

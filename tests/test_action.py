@@ -15,11 +15,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail"]
-LISTS = [[1, 2], [2, 1]] * 40
 LOG = {
     "query": ["q"] * 80,
-    "items": LISTS,
-    "clicks": [[int(i == 1) for i in shown] for shown in LISTS],
+    "items": [[1, 2], [2, 1]] * 40,
+    "clicks": [[1, 0], [0, 1]] * 40,
 }
 
 
@@ -72,11 +71,14 @@ def runner(tmp_path, monkeypatch):
     return run
 
 
+def declared() -> set[str]:
+    """The inputs of the action."""
+    inputs = (ROOT / "action.yml").read_text().partition("\noutputs:")[0].partition("inputs:")[2]
+    return set(re.findall(r"^  (\w+):$", inputs, re.MULTILINE))
+
+
 def test_every_input_reaches_a_step():
-    text = (ROOT / "action.yml").read_text()
-    inputs = text.partition("outputs:")[0].partition("inputs:")[2]
-    declared = re.findall(r"^  (\w+):$", inputs, re.MULTILINE)
-    assert set(declared) == {value for step in steps() for value in step["env"].values()}
+    assert declared() == {value for step in steps() for value in step["env"].values()}
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,8 @@ def test_the_verdict_is_the_exit_code_and_the_summary(runner, candidate, code, v
     options = "--context query -m clicks@1"
     found = runner(log="log.parquet", candidate=f"{candidate}.parquet", options=options)
     status, out, output, summary = found
-    assert status == code
+    assert (status, output) == (code, f"verdict={verdict}\n")
     assert f"::{level} title=foreclick gate" in out
-    assert output == f"verdict={verdict}\n"
     assert summary.startswith("### foreclick gate: ")
     assert "| estimator | metric |" in summary
     assert Path("pip").read_text().split()[-1] == "foreclick"
@@ -112,5 +113,4 @@ def test_the_workflow_to_copy_gives_what_the_action_takes() -> None:
     page = (ROOT / "docs" / "howto" / "gate.md").read_text()
     example = page.partition("        with:\n          package")[2].partition("```")[0]
     given = {"package", *re.findall(r"^          (\w+):", example, re.MULTILINE)}
-    inputs = (ROOT / "action.yml").read_text().partition("\noutputs:")[0]
-    assert given == set(re.findall(r"^  (\w+):$", inputs, re.MULTILINE))
+    assert given == declared()

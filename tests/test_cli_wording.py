@@ -1,10 +1,8 @@
 """If this fails, a message on the command line tells to type Python."""
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from foreclick.cli import commands, main  # noqa: F401 - they register commands
+from foreclick.cli import commands  # noqa: F401 - which registers commands
 from foreclick.cli.app import COMMANDS, worded
 from foreclick.cli.output import show
 from foreclick.results import Result
@@ -40,37 +38,6 @@ def test_what_a_command_has_no_option_for_another_has():
     assert worded(said, COMMANDS["compare"]) == (
         "Assumes much; else foreclick evaluate --trained-until …. See clusters='record'."
     )
-
-
-LOG = {
-    "query": ["q", "q"] * 5,
-    "items": [[1, 2], [2, 1]] * 5,
-    "clicks": [[1, 0]] * 10,
-    "day": [d for d in range(5) for _ in range(2)],
-    "arm": ["old", "new"] * 5,
-}
-SCORES = {"query": ["q", "q"], "sku": [1, 2], "shop": [1, 1], "score": [0.2, 0.7]}
-WRONG = {
-    "a log's columns": (["check", "log.parquet"], "Did you mean --context query?"),
-    "the column of arms": (
-        ["replay", "log.parquet", "--context", "query", "--period", "day"],
-        "Did you mean --variant arm?",
-    ),
-    "a candidate's columns": (
-        ["evaluate", "log.parquet", "scores.parquet", "--context", "query"],
-        "Name them: --column context=query --column item=sku.",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_has_a_remedy_that_can_be_typed(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(pa.table(LOG), "log.parquet")
-    pq.write_table(pa.table(SCORES), "scores.parquet")
-    words, remedy = WRONG[name]
-    assert main(words) == 2
-    assert remedy in capsys.readouterr().err
 
 
 def test_sentences_are_in_the_words_of_commands_before_they_are_broken_into_lines(capsys):

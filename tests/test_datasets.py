@@ -72,9 +72,8 @@ CLEAN_ROWS = [
 
 def session(*lines: str) -> str:
     """A session of user 7 on day 4 with a list 11, 12, 13 on SERP 0, and these lines."""
-    return "".join(
-        f"0\t{line}\n" for line in ("M\t4\t7", "0\tQ\t0\t100\t1\t11,1\t12,1\t13,1", *lines)
-    )
+    shown = "M\t4\t7", "0\tQ\t0\t100\t1\t11,1\t12,1\t13,1"
+    return "".join(f"0\t{line}\n" for line in (*shown, *lines))
 
 
 @pytest.mark.parametrize("name", ["train", "train.gz", "parts/train"])
@@ -86,14 +85,8 @@ def test_yandex_plain_gzip_and_a_directory(write, name):
     log = datasets.yandex(path)
     assert rows(log) == CLEAN_ROWS
     assert log.shape.unit
-    assert facts(log) == {
-        "lines": 8,
-        OTHER: 2,
-        "impressions": 7,
-        "actions": 3,
-        "clicks": 3,
-        "records": 3,
-    }
+    counts = {"lines": 8, OTHER: 2, "impressions": 7, "actions": 3, "clicks": 3, "records": 3}
+    assert facts(log) == counts
     assert rows(datasets.yandex(write(CLEAN.replace("\n", "\r\n")))) == CLEAN_ROWS
 
 
@@ -121,10 +114,8 @@ def test_yandex_leaves_out_and_counts(write, lines, clicks, losses):
 
 def test_yandex_whose_click_it_is(write):
     # A click belongs to its SERP, not to the last list; and SERPs are of their session.
-    two = (
-        session("1\tQ\t1\t101\t1\t11,1\t12,1\t13,1", "2\tC\t0\t11") + "1\tM\t4\t7\n1\t0\tC\t1\t12\n"
-    )
-    log = datasets.yandex(write(two))
+    two = session("1\tQ\t1\t101\t1\t11,1\t12,1\t13,1", "2\tC\t0\t11")
+    log = datasets.yandex(write(two + "1\tM\t4\t7\n1\t0\tC\t1\t12\n"))
     assert [row[2] for row in rows(log)] == [[1, 0, 0], [0, 0, 0]]
     assert log.ledger.losses == {NO_LIST: 1}
     # Written before its query.
@@ -261,9 +252,8 @@ def test_open_bandit_is_one_item_at_a_position_of_a_policy(write, tmp_path):
 
 @pytest.mark.parametrize("name", datasets.READERS)
 def test_another_file_is_refused(write, name):
-    with pytest.raises(
-        ForeclickError, match=r"(?s)source' .* (as|of) .*Check |none of 3 impressions"
-    ):
+    message = r"(?s)source' .* (as|of) .*Check |none of 3 impressions"
+    with pytest.raises(ForeclickError, match=message):
         datasets.READERS[name](write("once upon a time;\n" * 3))
     with pytest.raises(SourceError, match="no file matches"):
         datasets.READERS[name]("nowhere")

@@ -115,15 +115,13 @@ def test_internal_links_lead_somewhere(page: Path) -> None:
 
 def defined(file: Path) -> set[str]:
     """The tests of a file, those of classes as Class::test."""
-    body = ast.parse(file.read_text()).body
-    classes = [node for node in body if isinstance(node, ast.ClassDef)]
-    inside = {
-        f"{of.name}::{node.name}"
-        for of in classes
-        for node in of.body
-        if isinstance(node, ast.FunctionDef)
-    }
-    return inside | {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    found = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}::{o.name}" for o in node.body if isinstance(o, ast.FunctionDef)}
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+    return found
 
 
 def test_every_line_of_the_paper_has_a_test_that_exists() -> None:

@@ -33,18 +33,20 @@ LOG: dict[str, Any] = {
     "device": ["phone", "tablet"] * 20,
 }
 CANDIDATE: dict[str, Any] = {"context": ["q", "r"], "items": [[2, 1], [3, 4]]}
-IMPRESSIONS = {
-    "context": ["q"] * 2,
-    "request": [7, 7],
-    "rank": [1, 2],
-    "doc": [1, 2],
-    "click": [0, 1],
-}
-SCORES = {"context": ["q", "q"], "item": [1, 2], "scores": [0.2, 0.7]}
+PAIR = [1, 2]
+IMPRESSIONS = {"context": ["q"] * 2, "request": [7, 7], "rank": PAIR, "doc": PAIR, "click": [0, 1]}
+SCORES = {"context": ["q", "q"], "item": PAIR, "scores": [0.2, 0.7]}
 NUMBERED = {"context": [7] * 5, "items": [[1, 2]] * 5, "clicks": [[1, 0]] * 5}
 SLOTS = {"context": ["q"] * 2, "item": [1, 2], "position": [1, 2], "probability": [1.0, 1.0]}
 MARGINALS = fc.Marginals(SLOTS)
+NAMED = {"a": CANDIDATE}
+FOLD = fc.ClickModel("fold", cell=lambda slot: slot.position <= 3)
+NO_CLICKS = [[0, 0]] * 40
+ELSEWHERE = fc.Ranking({"context": ["other"], "items": [[1, 2, 3]]})
+OF_WORLD = {"context": [0], "items": [[0]]}
 TWO = fc.Lists({"context": ["q"] * 2, "items": [[1, 2], [2, 1]], "probability": [0.7, 0.3]})
+BY_CONTEXT = fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]})
+BY_PROPENSITY: dict[str, Any] = {"estimators": "ip", "logging": "propensity"}
 ARMS = {**LOG, "variant": ["control"] * 40}
 SHOWN = {"list_id": [1, 1], "context": ["shoe"] * 2, "item": ["a", "b"], "position": [1, 2]}
 DONE = {"list_id": [1], "item": ["b"], "action": ["click"]}
@@ -55,6 +57,11 @@ Mistake = Callable[[fc.Log], Any]
 
 def evaluate(**asked: Any) -> Mistake:  # noqa: ANN401
     return lambda log: fc.evaluate(log, CANDIDATE, **asked)
+
+
+def ranked(*items: Any, **asked: Any) -> Mistake:  # noqa: ANN401
+    """A candidate with these lists."""
+    return candidate({"context": ["q", "r"], "items": items}, **asked)
 
 
 def candidate(table: Any, **asked: Any) -> Mistake:  # noqa: ANN401
@@ -75,9 +82,29 @@ def ask(verb: Callable[..., Any], *given: Any, **asked: Any) -> Mistake:  # noqa
     return lambda log: verb(log, *given, **asked)
 
 
+def best(**asked: Any) -> Mistake:  # noqa: ANN401
+    return ask(fc.optimize, **asked)
+
+
+def curve(examination: Any, **asked: Any) -> Mistake:  # noqa: ANN401
+    """An evaluation by a model with this examination."""
+    return lambda log: fc.evaluate(
+        log, CANDIDATE, estimators=fc.Weighted("pbm", examination=examination), **asked
+    )
+
+
+def change(columns: Any, verb: Callable[..., Any], *given: Any, **roles: Any) -> Mistake:  # noqa: ANN401
+    """A verb about the log with other columns."""
+    return lambda _: verb(fc.read_log(LOG | columns, **roles), *given)
+
+
 def do(call: Callable[..., Any], *given: Any, **asked: Any) -> Mistake:  # noqa: ANN401
     """A call that needs no log."""
     return lambda _: call(*given, **asked)
+
+
+def weighed(log: Any) -> fc.Tally:  # noqa: ANN401
+    return fc.tally(log).weigh(half_life=1)
 
 
 def slots(**change: Any) -> Mistake:  # noqa: ANN401
@@ -87,8 +114,7 @@ def slots(**change: Any) -> Mistake:  # noqa: ANN401
 
 def lists(*probability: Any) -> Mistake:  # noqa: ANN401
     """Lists of two contexts with these probabilities."""
-    table = {"context": ["a", "a", "b"], "items": [[1], [2], [1]], "probability": [*probability]}
-    return do(fc.Lists, table)
+    return do(fc.Lists, {"context": [*"aab"], "items": [[1], [2], [1]], "probability": probability})
 
 
 def scores(items: list[Any], values: list[Any]) -> Mistake:
@@ -112,15 +138,13 @@ MISTAKES: dict[str, Mistake] = {
     "a confidence that is a flag": evaluate(confidence=True),
     "a negative smallest change": evaluate(min_effect=-1),
     "a smallest change in per cent": evaluate(min_effect=5),
-    "a clip of 0": lambda _: fc.Weighted("ip", clip=0),
+    "a clip of 0": do(fc.Weighted, "ip", clip=0),
     "a flag that is none": do(fc.Confidence, anytime="bayes"),
     "a choice that there is not": evaluate(missing="skip"),
     "clusters that there are not": do(fc.Confidence, clusters="days"),
     "a guardrail in per cent": evaluate(guardrails={"clicks@2": 5}),
-    "a clip of what weighs nothing": lambda _: fc.Weighted("rctr", 0.5),
-    "a clip of a model of one's own that weighs nothing": lambda _: fc.Weighted(
-        fc.ClickModel("fold", cell=lambda slot: slot.position <= 3), [math.inf, 10]
-    ),
+    "a clip of what weighs nothing": do(fc.Weighted, "rctr", 0.5),
+    "a clip of a model of one's own that weighs nothing": do(fc.Weighted, FOLD, [math.inf, 10]),
     "an M that is no number": evaluate(estimators="ip:many"),
     "an M of 0": evaluate(estimators="list:0"),
     "an M of a ladder": evaluate(estimators="ladder:10"),
@@ -144,25 +168,17 @@ MISTAKES: dict[str, Mistake] = {
     "a long table without its layout": read(IMPRESSIONS),
     "a column of items that are no lists": read(IMPRESSIONS, items="doc", clicks="click"),
     "a long table with other names": read(IMPRESSIONS, long=("list_id", "position"), items="docs"),
-    "text ids of clicks instead of 0 and 1": read(
-        {"context": ["q"], "items": [["a", "b"]], "clicks": [["b"]]}
-    ),
-    "ids of clicks instead of 0 and 1": read(
-        {"context": ["q"], "items": [[10, 20]], "clicks": [[20]]}
-    ),
+    "text ids of clicks instead of 0 and 1": one({"items": [["a", "b"]], "clicks": [["b"]]}),
+    "ids of clicks instead of 0 and 1": one({"items": [[10, 20]], "clicks": [[20]]}),
     "ids of clicks at all positions": read(
         {"context": ["q"] * 2, "items": [[10, 20], [30, 40]], "clicks": [[20, 0], [30, 0]]}
     ),
-    "a log in which nothing was clicked": lambda _: fc.evaluate(
-        LOG | {"clicks": [[0, 0]] * 40}, CANDIDATE
-    ),
-    "a metric deeper than the candidate": candidate(
-        {"context": ["q", "r"], "items": [[1], [3]]}, metrics="clicks@2"
-    ),
+    "a log in which nothing was clicked": change({"clicks": NO_CLICKS}, fc.evaluate, CANDIDATE),
+    "a metric deeper than the candidate": ranked([1], [3], metrics="clicks@2"),
     "an action that nobody did": events(rewards={"clicks": "clicked"}),
     "searches of Snowplow without their term": do(fc.events.snowplow, {"event_id": [1]}),
-    "a negative click": read({"context": ["q"], "items": [[10, 20]], "clicks": [[-1, 0]]}),
-    "items that are floats": read({"context": ["q"], "items": [[1.0, 2.0]], "clicks": [[1, 0]]}),
+    "a negative click": one({"items": [[10, 20]], "clicks": [[-1, 0]]}),
+    "items that are floats": one({"items": [[1.0, 2.0]], "clicks": [[1, 0]]}),
     "an empty frame": read(pd.DataFrame()),
     "a frame without rows": read(pd.DataFrame({"context": [], "items": [], "clicks": []})),
     "a filter by a misspelt column": read(where="dya > 3"),
@@ -184,29 +200,22 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "no common contexts": candidate({"context": ["Q", "R"], "items": [[1, 2], [3, 4]]}),
     "text against integers": lambda _: fc.evaluate(NUMBERED, {"context": ["7"], "items": [[1, 2]]}),
-    "items as text against integers": candidate({"context": ["q", "r"], "items": [["1"], ["3"]]}),
+    "items as text against integers": ranked(["1"], ["3"]),
     "a context without a list": candidate({"context": ["q"], "items": [[2, 1]]}),
     "two lists for a context": candidate({"context": ["q", "q"], "items": [[1, 2], [2, 1]]}),
-    "an item twice in a list": candidate({"context": ["q", "r"], "items": [[1, 1], [3, 4]]}),
-    "a misspelt score": lambda _: fc.Ranking.from_scores(SCORES),
-    "probabilities that do not sum to 1": lambda _: fc.Lists(
-        CANDIDATE | {"probability": [0.5, 1.0]}
-    ),
-    "a table of lists without probabilities": lambda _: fc.Lists(CANDIDATE),
-    "candidates without names": lambda log: fc.compare(log, CANDIDATE),
-    "a comparison by two metrics": lambda log: fc.compare(
-        log, {"a": CANDIDATE}, metrics=["clicks@1", "clicks@2"]
-    ),
-    "a comparison without days or users": lambda _: fc.compare(LOG, {"a": CANDIDATE}),
-    "a comparison of two days": lambda _: fc.compare(
-        fc.read_log(LOG | {"day": [1, 2] * (len(LOG["context"]) // 2)}, period="day"),
-        {"a": CANDIDATE},
-    ),
-    "a backtest without days": lambda _: fc.backtest(LOG),
+    "an item twice in a list": ranked([1, 1], [3, 4]),
+    "a misspelt score": do(fc.Ranking.from_scores, SCORES),
+    "probabilities that do not sum to 1": do(fc.Lists, CANDIDATE | {"probability": [0.5, 1.0]}),
+    "a table of lists without probabilities": do(fc.Lists, CANDIDATE),
+    "candidates without names": ask(fc.compare, CANDIDATE),
+    "a comparison by two metrics": ask(fc.compare, NAMED, metrics=["clicks@1", "clicks@2"]),
+    "a comparison without days or users": do(fc.compare, LOG, NAMED),
+    "a comparison of two days": change({"day": [1, 2] * 20}, fc.compare, NAMED, period="day"),
+    "a backtest without days": do(fc.backtest, LOG),
     "propensities that were not read": evaluate(logging="propensity"),
-    "folds of a policy": ask(fc.optimize, folds=0),
-    "an effect in per cent": lambda log: fc.explore(log, CANDIDATE, min_effect=2),
-    "no tally": lambda _: fc.read_tally("tallies/*.parquet"),
+    "folds of a policy": best(folds=0),
+    "an effect in per cent": ask(fc.explore, CANDIDATE, min_effect=2),
+    "no tally": do(fc.read_tally, "tallies/*.parquet"),
     # --- metrics, models, estimators
     "a weight that is no number": do(fc.Metric, [1, math.nan]),
     "a negative weight": do(fc.Metric, [1, -2, -3]),
@@ -217,40 +226,22 @@ MISTAKES: dict[str, Mistake] = {
     "a reward and a sum": do(fc.Metric, "orders:clicks@3"),
     "a metric that is a number": evaluate(metrics=3),
     "no metric": evaluate(metrics=[]),
-    "a log without rewards": lambda _: fc.evaluate(fc.read_log(LOG, clicks=None), CANDIDATE),
+    "a log without rewards": change({}, fc.evaluate, CANDIDATE, clicks=None),
     "a reward called as a metric": read(rewards={"dcg": "clicks"}),
     "a reward called as what is shown": read(rewards={"shown": "clicks"}),
     "a cell of something else": do(fc.ClickModel, "mine", cell=("item", "day")),
     "a cell that is a number": do(fc.ClickModel, "mine", cell=3),
     "a name of a curve": do(fc.ClickModel, "mine", cell="item", examination="1/x"),
-    "a curve that is too short": evaluate(estimators=fc.Weighted("pbm", examination=[1])),
-    "contexts without a curve": evaluate(
-        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5, 0.3]})
-    ),
-    "a curve of a context that is too short": evaluate(
-        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5, 0.3], "r": [1]})
-    ),
+    "a curve that is too short": curve([1]),
+    "contexts without a curve": curve({"q": [1, 0.5, 0.3]}),
+    "a curve of a context that is too short": curve({"q": [1, 0.5, 0.3], "r": [1]}),
     "a curve of a context that is none": do(fc.Weighted, "pbm", examination={"q": "learnt"}),
     "a number for a curve": do(fc.Weighted, "pbm", examination=5),
-    "first clicks by curves of contexts": evaluate(
-        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
-        metrics="success@2",
-    ),
-    "the best by curves of contexts": ask(
-        fc.optimize,
-        estimators=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
-        metrics="clicks@2",
-    ),
-    "a judge with curves of contexts": ask(
-        fc.optimize,
-        metrics="clicks@2",
-        estimators="ip",
-        judge=fc.Weighted("pbm", examination={"q": [1, 0.5], "r": [1, 0.5]}),
-    ),
+    "first clicks by curves of contexts": evaluate(estimators=BY_CONTEXT, metrics="success@2"),
+    "the best by curves of contexts": best(estimators=BY_CONTEXT, metrics="clicks@2"),
+    "a judge with curves of contexts": best(metrics="clicks@2", estimators="ip", judge=BY_CONTEXT),
     "a ladder with curves of contexts": do(fc.Ladder, examination={"q": [1, 0.5]}),
-    "a negative examination": evaluate(
-        estimators=fc.Weighted("pbm", examination=[1, -0.1]), metrics="clicks@2"
-    ),
+    "a negative examination": curve([1, -0.1], metrics="clicks@2"),
     "no estimator": evaluate(estimators=[]),
     "an estimator that is a number": evaluate(estimators=3),
     "a rung that is no top": do(fc.Ladder, "item"),
@@ -264,19 +255,12 @@ MISTAKES: dict[str, Mistake] = {
         MARGINALS, estimators="ip", metrics="success@2", missing="drop"
     ),
     "first clicks with a clip": evaluate(estimators=fc.Weighted("pbm", 10), metrics="success@2"),
-    "first clicks with a logging policy": candidate(
-        {"context": ["q"], "items": [[2, 1]]},
-        estimators="item",
-        metrics="success@2",
-        logging=TWO,
-        missing="drop",
+    "first clicks with a logging policy": evaluate(
+        estimators="item", metrics="success@2", logging=TWO, missing="drop"
     ),
     "first clicks by a ladder of slots": evaluate(estimators="ladder-ip", metrics="success@2"),
     "propensities of something else": lambda _: fc.evaluate(
-        fc.read_log({**LOG, "p": [0.5] * 40}, propensity="p"),
-        CANDIDATE,
-        estimators="ip",
-        logging="propensity",
+        fc.read_log({**LOG, "p": [0.5] * 40}, propensity="p"), CANDIDATE, **BY_PROPENSITY
     ),
     # --- verbs
     "nothing to compare": ask(fc.compare, {}),
@@ -287,8 +271,8 @@ MISTAKES: dict[str, Mistake] = {
     "a backtest of ranks turned": ask(fc.backtest, ranks=(3, 2)),
     "a backtest of blocks that are none": ask(fc.backtest, block="week"),
     "a backtest of one block": ask(fc.backtest, block=20),
-    "a backtest of contexts that never come back": lambda _: fc.backtest(
-        fc.read_log({**LOG, "context": [day for day in range(10) for _ in range(4)]}, period="day")
+    "a backtest of contexts that never come back": change(
+        {"context": LOG["day"]}, fc.backtest, period="day"
     ),
     "a backtest of a ratio": ask(fc.backtest, metrics="clicks@2/clicks@1"),
     "a backtest of what is shown": ask(fc.backtest, metrics="shown@2"),
@@ -307,50 +291,38 @@ MISTAKES: dict[str, Mistake] = {
     "judgments with too few positions": ask(fc.judgments, examination=[1.0]),
     "a replay of one arm": do(fc.replay, ARMS),
     "a replay without its column": ask(fc.replay),
-    "columns with a usual word in their names": lambda _: fc.read_log(
+    "columns with a usual word in their names": read(
         {"search_query": ["q"], "product_ids": [[1]], "is_clicked": [[0]], "visitor_id": [1]}
     ),
-    "a replay of a table whose arm is called otherwise": lambda _: fc.replay(
-        {**LOG, "arm": ["a"] * 40}
-    ),
+    "a replay of a table whose arm is called otherwise": do(fc.replay, LOG | {"arm": ["a"] * 40}),
     "a control that is no arm": do(
         fc.replay, {**ARMS, "variant": ["control", "new"] * 20}, control="old"
     ),
     "a plan of a ratio": ask(fc.explore, CANDIDATE, metrics="ctr@2"),
     "a plan of slots": ask(fc.explore, MARGINALS),
-    "a plan of days without days": lambda _: fc.explore(LOG, CANDIDATE, days=10),
-    "the best by first clicks": ask(fc.optimize, metrics="success@2"),
-    "the best by what sees no items": ask(fc.optimize, estimators="rctr"),
-    "the best by two": ask(fc.optimize, estimators=["ip", "item"]),
-    "the best with two clips": ask(fc.optimize, estimators=fc.Weighted("ip", clip=[2, 5])),
-    "the best ladder with a logging policy": ask(fc.optimize, logging=fc.Ranking(CANDIDATE)),
-    "the best by propensities that are not there": ask(
-        fc.optimize, estimators="ip", logging="propensity"
-    ),
-    "a logging policy of another context": ask(
-        fc.optimize,
-        estimators="ip",
-        logging=fc.Ranking({"context": ["other"], "items": [[1, 2, 3]]}),
-    ),
+    "a plan of days without days": do(fc.explore, LOG, CANDIDATE, days=10),
+    "the best by first clicks": best(metrics="success@2"),
+    "the best by what sees no items": best(estimators="rctr"),
+    "the best by two": best(estimators=["ip", "item"]),
+    "the best with two clips": best(estimators=fc.Weighted("ip", clip=[2, 5])),
+    "the best ladder with a logging policy": best(logging=fc.Ranking(CANDIDATE)),
+    "the best by propensities that are not there": best(**BY_PROPENSITY),
+    "a logging policy of another context": best(estimators="ip", logging=ELSEWHERE),
     "the best of no policies": do(fc.selection_bound, 0, 1000, 2),
-    "a ladder with a clip": lambda _: fc.Weighted("ladder", clip=2),
-    "a change of more than all": ask(fc.optimize, max_change=1.5),
-    "pessimism that is no number": ask(fc.optimize, pessimism=math.nan),
-    "a ban of another item": ask(fc.optimize, banned=["one"]),
-    "a pin without a position": ask(fc.optimize, pinned={"context": ["q"], "item": [1]}),
-    "a pin below all lists": ask(
-        fc.optimize, pinned={"context": ["q"], "item": [1], "position": [4]}
-    ),
-    "two pins at a position": ask(
-        fc.optimize, pinned={"context": ["q"] * 2, "item": [1, 2], "position": [1, 1]}
+    "a ladder with a clip": do(fc.Weighted, "ladder", clip=2),
+    "a change of more than all": best(max_change=1.5),
+    "pessimism that is no number": best(pessimism=math.nan),
+    "a ban of another item": best(banned=["one"]),
+    "a pin without a position": best(pinned={"context": ["q"], "item": [1]}),
+    "a pin below all lists": best(pinned={"context": ["q"], "item": [1], "position": [4]}),
+    "two pins at a position": best(
+        pinned={"context": ["q"] * 2, "item": [1, 2], "position": [1, 1]}
     ),
     "tallies of different roles": lambda log: fc.tally(log) + fc.tally(LOG),
     "tallies of texts and numbers": lambda _: fc.tally(LOG) + fc.tally(NUMBERED),
     "a half-life of 0": lambda log: fc.tally(log).weigh(half_life=0),
-    "a half-life without periods": lambda _: fc.tally(LOG).weigh(half_life=1),
-    "a half-life of weekdays": lambda _: fc.tally(
-        fc.read_log({**LOG, "device": ["monday"] * 40}, period="device")
-    ).weigh(half_life=1),
+    "a half-life without periods": do(weighed, LOG),
+    "a half-life of what is no day": change({}, weighed, period="device"),
     "nothing later than the last day": evaluate(trained_until=9),
     "trained until something else": evaluate(trained_until="noon"),
     # --- tables and roles
@@ -374,7 +346,7 @@ MISTAKES: dict[str, Mistake] = {
     "a filter that is no condition": read(where="day = = 3"),
     "a scheme that is not read": do(fc.read_log, "ftp://a/b.parquet"),
     # --- policies
-    "items that only others have shown": candidate({"context": ["q", "r"], "items": [[8], [9]]}),
+    "items that only others have shown": ranked([8], [9]),
     "a score that is missing": scores([1, 2], [0.5, None]),
     "an item with two scores": scores([7, 7], [1.0, 2.0]),
     "probabilities of nothing": lists(0.0, 0.0, 1.0),
@@ -404,9 +376,7 @@ MISTAKES: dict[str, Mistake] = {
     "a result in no known form": ask(lambda log: fc.check(log).save("check.gif")),
     "a result in no directory": ask(lambda log: fc.check(log).save("none/check.csv")),
     "a chart that there is not": ask(lambda log: fc.check(log).plot()),
-    "a policy in no known form": ask(
-        lambda log: fc.optimize(log, metrics="clicks@2", judge=None).write("policy.txt")
-    ),
+    "a policy in no known form": lambda log: fc.optimize(log, judge=None).write("policy.txt"),
     "judgments in no known form": ask(lambda log: fc.judgments(log).write("judgments.xlsx")),
     "a world of no record": do(simulate.yandex_like(records=9, queries=3).sample, records=0),
     "an item that no world has": world(lists=[[2]]),
@@ -416,13 +386,9 @@ MISTAKES: dict[str, Mistake] = {
     "a drift of too few items": do(simulate.Drifting, 1, 10),
     "attraction without contexts": do(simulate.DCTR, [0.5]),
     "attraction above 1": do(simulate.DCTR, [[1.5]]),
-    "the value of another world's item": do(
-        PBM.value, {"context": [0], "items": [[7]]}, "clicks@1"
-    ),
-    "the value of orders": do(PBM.value, {"context": [0], "items": [[0]]}, "orders@1"),
-    "frequencies of other contexts": do(
-        PBM.value, {"context": [0], "items": [[0]]}, "clicks@1", [1, 2]
-    ),
+    "the value of another world's item": do(PBM.value, OF_WORLD | {"items": [[7]]}, "clicks@1"),
+    "the value of orders": do(PBM.value, OF_WORLD, "orders@1"),
+    "frequencies of other contexts": do(PBM.value, OF_WORLD, "clicks@1", [1, 2]),
     "a drift that is none": do(simulate.Drifting, 1, 11, fresh=1.2),
 }
 

@@ -12,21 +12,13 @@ import foreclick as fc
 from foreclick.errors import OptionError
 from foreclick.options import OPTIONS
 from foreclick.progress import working
+from tests.test_mistakes import LOG
 
 VERBS: dict[str, Callable[..., Any]] = {
-    verb.__name__: verb
-    for verb in (
-        fc.backtest,
-        fc.check,
-        fc.compare,
-        fc.evaluate,
-        fc.examination,
-        fc.explore,
-        fc.judgments,
-        fc.optimize,
-        fc.read_log,
-        fc.read_tally,
-        fc.support,
+    name: getattr(fc, name)
+    for name in (
+        *("backtest", "check", "compare", "evaluate", "examination", "explore", "judgments"),
+        *("optimize", "read_log", "read_tally", "support"),
     )
 }
 # What is no plain value: tables, policies, estimators, metrics and mappings have parsers.
@@ -36,13 +28,6 @@ PARSED = {
     *("rewards", "weights", "pinned", "banned", "examination"),
     *("reward", "block", "ranks", "contexts", "trained_until"),
 }
-LOG = {
-    "context": ["q", "q", "r", "r"] * 10,
-    "items": [[1, 2], [2, 1], [3, 4], [4, 3]] * 10,
-    "clicks": [[1, 0], [0, 1], [0, 0], [1, 0]] * 10,
-    "day": [day for day in range(10) for _ in range(4)],
-}
-CANDIDATE = {"context": ["q", "r"], "items": [[2, 1], [3, 4]]}
 
 
 def options_of(verb: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -70,39 +55,6 @@ def test_options_have_one_spelling_and_no_verb_refuses_its_own_defaults(verb):
     for name, parameter in options_of(VERBS[verb]).items():
         if name in OPTIONS:
             OPTIONS[name].rule(name, parameter.default)
-
-
-@pytest.mark.parametrize(("option", "verbs"), [("confidence", 5), ("by", 2)])
-def test_an_option_has_one_default(option, verbs):
-    found = [
-        options_of(verb)[option].default for verb in VERBS.values() if option in options_of(verb)
-    ]
-    assert len(found) >= verbs
-    assert len(set(found)) == 1
-
-
-ASK: dict[str, Callable[..., Any]] = {
-    "evaluate": lambda log, **asked: fc.evaluate(log, CANDIDATE, **asked),
-    "support": lambda log, **asked: fc.support(log, CANDIDATE, **asked),
-    "backtest": fc.backtest,
-    "compare": lambda log, **asked: fc.compare(log, {"a": CANDIDATE}, **asked),
-    "optimize": lambda log, **asked: fc.optimize(log, judge=None, **asked),
-}
-
-
-@pytest.fixture(scope="module")
-def log() -> fc.Log:
-    return fc.read_log(LOG, period="day")
-
-
-@pytest.mark.parametrize("verb", ASK)
-def test_a_single_value_will_do(log, verb):
-    one = ASK[verb](log, metrics="clicks@1", estimators="ip")
-    listed = ASK[verb](log, metrics=["clicks@1"], estimators=["ip"])
-    assert one.rows == listed.rows
-    assert one.rows != ASK[verb](log, estimators="ip").rows
-    with pytest.raises(OptionError, match=r"no option 'metric'\. Did you mean 'metrics'\?"):
-        ASK[verb](log, metric="clicks@1")
 
 
 # --- how far the work is: what is told, and how often ---------------------------------------------
@@ -137,6 +89,7 @@ class Terminal(io.StringIO):
 
 
 def as_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """What stderr now is; pytest puts its own in place of it before each test."""
     made = Terminal()
     monkeypatch.setattr(sys, "stderr", made)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -151,10 +104,8 @@ def test_a_terminal_shows_a_bar(clock, monkeypatch):
         progress("Counting", 0.0)
         clock[0] = 10
         progress("Counting", 0.5)
-    shown = terminal.getvalue()
-    assert "Counting" in shown
-    assert "50%" in shown
-    assert "10 s left" in shown
+    for part in ("Counting", "50%", "10 s left"):
+        assert part in terminal.getvalue()
 
 
 @pytest.mark.parametrize("place", ["notebook", "ci", "dumb"])
@@ -178,10 +129,9 @@ def test_notebooks_and_logs_that_call_themselves_terminals_get_lines(clock, monk
 
 def test_one_switch_says_where_all_verbs_show_it(clock, capsys):
     said: list[str] = []
-    log = {"context": ["q"] * 2, "items": [[1, 2]] * 2, "clicks": [[1, 0]] * 2}
     try:
         fc.settings(progress=said.append)
-        fc.check(log)
+        fc.check(LOG)
         assert said
         fc.settings(progress="never")
         with working() as progress:

@@ -21,6 +21,7 @@ from foreclick.errors import SourceError
 from foreclick.rendering.files import plot
 from foreclick.results import Result
 from foreclick.secrets import masked, printable, visible
+from tests.test_options import Terminal
 
 _LINES = (Path(__file__).parent / "secrets.txt").read_text(encoding="utf-8")
 FORMS, ORDINARY = (
@@ -80,22 +81,18 @@ def test_secrets_of_the_environment(monkeypatch):
     "part", ["a://b:", "http://", "password=", "password='", "token in (", "a:", ")", "me:x/", " @"]
 )
 def test_long_texts_take_no_time(part):
-    start = time.perf_counter()
+    start = time.process_time()
     masked(part * (20_000 // len(part)) + "@")
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 # --- where text leaves the program ----------------------------------------------------------------
 
 
 def test_tracebacks_of_a_filter():
-    for where in (
-        f"no_column = 1 AND {WHERE}",
-        f"context = 1 AND {WHERE} AND",
-        f"context + {WHERE}",
-    ):
+    for text in ("no_column = 1 AND {}", "context = 1 AND {} AND", "context + {}"):
         with pytest.raises(SourceError) as caught:
-            fc.read_log(LOG, where=where)
+            fc.read_log(LOG, where=text.format(WHERE))
         assert "HIDDEN" not in "".join(traceback.format_exception(caught.value))
 
 
@@ -124,16 +121,11 @@ def test_the_command_of_a_report(tmp_path, monkeypatch, capsys):
     assert "HIDDEN" not in page + "".join(capsys.readouterr())
 
 
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.mark.parametrize("form", ["csv", "json", "answer", "table"])
 def test_a_terminal_gets_no_control_characters(form, monkeypatch):
     text = "a\x1b[2J\x9b31m\r\x00\u202eb\u2066"
     result = Result(({"text": text},), ("text",), (text,), text)
-    for stream in (_Terminal(), io.StringIO()):
+    for stream in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stdout", stream)
         show(result, form, str)
         lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).split("\n")  # colours are ours

@@ -6,6 +6,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import SourceError
+from foreclick.secrets import visible
 
 LOG: dict[str, Any] = {
     "query": ["q", "q", "r", "r"] * 12,
@@ -25,6 +26,7 @@ WORKING = [
     *("length", "stray", "repeated", "propensity", "propensity_1", "position", "slot", "select"),
     *("verdict", "Verdict", "estimator", "value", "low", "lift", "covered", "name", "index"),
     *("a b", 'quo"te', "{x}", "__shown", "__first_clicks"),
+    *('"; DROP TABLE x; --', "a'b", "a\\", "\x1b[2J", "a\nb"),
 ]
 
 
@@ -32,7 +34,7 @@ def read(name: str) -> fc.Log:
     return fc.read_log({**LOG, name: DEVICE}, segments=name, **DATED)
 
 
-def answers(log: fc.Log, name: str) -> list[Any]:
+def answers(log: fc.Log | fc.Tally, name: str) -> list[Any]:
     asked: Any = {"metrics": "clicks@2", "by": name}
     evaluated = fc.evaluate(log, CANDIDATE, estimators=["ladder", "ip"], **asked)
     return [tuple(row.values()) for row in evaluated.rows]
@@ -44,13 +46,15 @@ def expected() -> list[Any]:
 
 
 @pytest.mark.parametrize("name", WORKING)
-def test_a_name_gives_the_same_numbers_or_is_refused(name, expected):
+def test_a_name_gives_the_same_numbers_or_is_refused(name, expected, tmp_path):
     try:
         log = read(name)
     except SourceError as refused:
         said = str(refused)
     else:
-        assert answers(log, name) == expected
+        assert visible(repr(log), lines=True) == repr(log)
+        fc.tally(log).write_parquet(tmp_path / "tally.parquet")
+        assert answers(fc.read_tally(tmp_path / "tally.parquet"), name) == expected
         return
     assert f"cannot be called {name!r}" in said
     assert f"segments={{'my_{name}': {name!r}}}" in said

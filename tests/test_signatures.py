@@ -53,12 +53,12 @@ def interface() -> str:
     lines = ["# Public signatures. UPDATE=1 pytest tests/test_signatures.py rewrites this file."]
     names = {f"foreclick.{name}": getattr(fc, name) for name in fc.__all__}
     names["foreclick.results.Result"] = Result  # what all results can do
-    for room in (fc.errors, datasets, events, inference, simulate):
-        public = getattr(room, "__all__", None) or [n for n in vars(room) if not n.startswith("_")]
+    for part in (fc.errors, datasets, events, inference, simulate):
+        public = getattr(part, "__all__", None) or [n for n in vars(part) if not n.startswith("_")]
         for name in public:
-            thing = getattr(room, name)
+            thing = getattr(part, name)
             if getattr(thing, "__module__", "").startswith("foreclick"):
-                names[f"{room.__name__}.{name}"] = thing
+                names[f"{part.__name__}.{name}"] = thing
     for name in sorted(names):
         lines += described(name, names[name])
     return "\n".join(lines) + "\n"

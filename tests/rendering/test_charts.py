@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -23,19 +24,13 @@ from foreclick.rendering.drawing import (
 )
 from foreclick.rendering.files import plot
 from foreclick.results import Result
-from tests.rendering.samples import (
-    backtest,
-    comparison,
-    evaluation,
-    examination,
-    support,
-)
+from tests.rendering.samples import backtest, comparison, evaluation, examination, of_rows, support
 
 EVERY = [backtest, comparison, evaluation, examination, support]
 
 
-def rows_of(result: Result, number: int = 0) -> RowChart:
-    part = plot(result).parts[number]
+def rows_of(result: Result) -> RowChart:
+    part = plot(result).parts[0]
     assert isinstance(part, RowChart)
     return part
 
@@ -56,17 +51,19 @@ def said(chart: RowChart) -> list[str]:
 
 class TestBacktest:
     def test_one_clip_is_dots_sorted_by_error(self):
-        chart = rows_of(backtest(clips=(math.inf,)))
+        chart = rows_of(backtest())
         assert [row.name for row in chart.rows] == ["ip", "list", "rctr"]  # to be beaten: last
         assert chart.levels[0] == (0.05, "level")
         assert [span for (span,) in values(chart)] == pytest.approx([0.3, 0.9, 0.6])
 
     def test_several_clips_are_lines_and_rctr_is_dashed(self):
         rows = backtest(clips=(100.0, 1.0, math.inf)).rows
-        rows = tuple(r for r in rows if r["estimator"] != "rctr" or r["clip"] == math.inf)
-        clips, dcg = plot(Backtest(rows, tuple(rows[0]))).parts
-        assert (clips.title, dcg.title) == ("Backtest of clicks@3", "Backtest of dcg@10")
-        assert isinstance(dcg, LineChart)
+        result = of_rows(
+            Backtest, (r for r in rows if r["estimator"] != "rctr" or r["clip"] == math.inf)
+        )
+        titles = [part.title for part in plot(result).parts]
+        assert titles == ["Backtest of clicks@3", "Backtest of dcg@10"]
+        dcg = plot_of(result, 1)
         assert list(dcg.places) == ["1", "100", "∞"]
         assert dcg.head == ("clip M", "error (RMSE, logarithmic scale)")
         lines = {line.name: line for line in dcg.lines}
@@ -76,7 +73,7 @@ class TestBacktest:
         assert list(lines["(chance alone)"].ys) == [0.05] * 3
         assert lines["rctr"].look.split()[0] == "dashed"
         assert "dashed" not in lines["ip"].look
-        svg = Backtest(rows, tuple(rows[0])).plot().svg()
+        svg = result.plot().svg()
         assert svg.count("stroke-dasharray") == 2 * (2 + 1)  # steps of the line, and its legend
 
     def test_errors_of_nothing_have_no_logarithm(self):
@@ -101,18 +98,16 @@ class TestEvaluation:
             row | ({"value": None, "lift": None} if row["estimator"] == "list" else {})
             for row in evaluation()
         ]
-        chart = rows_of(fc.Evaluation(tuple(rows), tuple(rows[0]), answering="ip"))
+        chart = rows_of(of_rows(fc.Evaluation, rows, answering="ip"))
         assert values(chart) == [[0.5], [], [0.4]]
         assert "saw next to nothing" in said(chart)
 
     def test_segments_are_rows_of_one_chart(self):
         one, other = evaluation(country="DE"), evaluation(country="NL")
-        result = fc.Evaluation(one.rows + other.rows, one.columns, answering="ip", by=("country",))
+        result = replace(one, rows=one.rows + other.rows)
         assert [row.name for row in rows_of(result).rows] == ["DE", "NL"]
-        assert [part.title for part in plot(result).parts] == [
-            "clicks@3 by country",
-            "dcg@10 by country",
-        ]
+        titles = [part.title for part in plot(result).parts]
+        assert titles == ["clicks@3 by country", "dcg@10 by country"]
 
 
 def test_a_comparison_has_the_lift_and_the_verdict_of_every_pair():
@@ -123,8 +118,7 @@ def test_a_comparison_has_the_lift_and_the_verdict_of_every_pair():
     assert {"+60.0%", "better"} <= set(said(chart))
     assert len({row.spans[0].look for row in chart.rows if row.spans}) == 4
     assert chart.rows[4].spans == ()
-    rows = [row | {"lift": None} for row in comparison()]
-    absolute = rows_of(Comparison(tuple(rows), tuple(rows[0])))
+    absolute = rows_of(of_rows(Comparison, [row | {"lift": None} for row in comparison()]))
     assert absolute.rows[0].spans[0][:3] == pytest.approx((0.3, 0.22, 0.38))
 
 
@@ -173,22 +167,22 @@ def test_at_most_twelve_places_have_their_name_below(count):
     assert min(gaps, default=1) > max(gaps, default=1) / 2.1
 
 
-def test_a_logarithmic_scale_shows_ratios():
-    line = Line("ip", [0.01, 0.1, 1.0], "one")
-    marks = LineChart("", ("M", "error"), ["1", "2", "3"], [line], log=True).plot()
-    low, middle, high = (mark.y for mark in marks if mark.kind == "dot")
-    assert low - middle == pytest.approx(middle - high)
-    texts = [mark.text for mark in marks if mark.look == "start soft"]
-    assert texts == ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
-
-
 @pytest.mark.parametrize(
-    ("ends", "named"),
-    [((0.52, 0.76), ["0.6", "0.7"]), ((0.3, 0.31), ["0.3", "0.305", "0.31"])],
+    ("ys", "named"),
+    [
+        ((0.01, 0.1, 1.0), ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]),
+        ((0.52, 0.76), ["0.6", "0.7"]),
+        ((0.3, 0.31), ["0.3", "0.305", "0.31"]),
+    ],
 )
-def test_a_logarithmic_scale_that_is_short_has_numbers_too(ends, named):
-    marks = LineChart("", ("M", "error"), ["1", "2"], [Line("ip", ends, "one")], log=True).plot()
+def test_a_logarithmic_scale_shows_ratios_and_has_numbers_where_it_is_short(ys, named):
+    places = [str(place) for place in range(len(ys))]
+    marks = LineChart("", ("M", "error"), places, [Line("ip", ys, "one")], log=True).plot()
     assert [mark.text for mark in marks if mark.look == "start soft"] == named
+    heights = [mark.y for mark in marks if mark.kind == "dot"]
+    steps = [before - after for before, after in itertools.pairwise(heights)]
+    assert steps == pytest.approx([steps[0]] * len(steps))
+    assert steps[0] > 0
 
 
 def test_what_is_beyond_the_scale_is_an_arrow():

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import foreclick as fc
-from foreclick.cli import main
 from foreclick.engines import default_engine
 from foreclick.errors import ModelError, OptionError
 from foreclick.options import AT_ONCE, check
@@ -84,11 +83,8 @@ def test_a_forked_process_asks_where_its_parent_has_asked(tally, path):
     """The engine's threads are not there in a fork: it must neither hang nor answer otherwise."""
     expected = [answer(tally), answer(path), values(1)]
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
-        asked: list[Any] = [
-            pool.submit(answer, tally),
-            pool.submit(answer, path),
-            pool.submit(values, 1),
-        ]
+        calls: Any = ((answer, tally), (answer, path), (values, 1))
+        asked = [pool.submit(*call) for call in calls]
         assert [each.result(timeout=120) for each in asked] == expected
 
 
@@ -114,11 +110,16 @@ def test_interrupted_in_the_middle_it_goes_on(tally):
 # --- pickles --------------------------------------------------------------------------------------
 
 
+def sent(thing: Any) -> Any:  # noqa: ANN401
+    """What another process gets."""
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301 - our own
+
+
 def test_values_and_results_are_the_same_after_pickling(tally):
-    values: list[Any] = [fc.Weighted("ip", clip=5), fc.Ladder(), fc.Metric("dcg@3")]
-    values.append(fc.Ratio("clicks@1", "clicks@2"))
-    assert pickle.loads(pickle.dumps(values)) == values  # noqa: S301 - our own
-    results = [
+    metrics = [fc.Metric("dcg@3"), fc.Ratio("clicks@1", "clicks@2")]
+    values: list[Any] = [fc.Weighted("ip", clip=5), fc.Ladder(), *metrics]
+    assert sent(values) == values
+    results: list[Any] = [
         fc.evaluate(tally, CANDIDATE, **ASKED),
         fc.compare(tally, {"a": CANDIDATE, "b": CANDIDATE}, metrics="clicks@2"),
         fc.support(tally, CANDIDATE),
@@ -126,62 +127,56 @@ def test_values_and_results_are_the_same_after_pickling(tally):
         fc.check(tally),
         fc.contexts(tally),
         fc.judgments(tally, examination=[1.0, 0.5]),
-        fc.optimize(tally, metrics="clicks@2", pessimism=0),
         fc.report(tally, CANDIDATE),
     ]
-    for result, again in zip(results, pickle.loads(pickle.dumps(results)), strict=True):  # noqa: S301
+    for result, again in zip(results, sent(results), strict=True):
         assert (again.to_dicts(), str(again)) == (result.to_dicts(), str(result))
 
 
 def test_policies_and_tallies_answer_after_pickling(tally, tmp_path):
     """Without the engine of the process that pickled them."""
     best = fc.optimize(tally, metrics="clicks@2", pessimism=0)
-    ids = {"context": ["q", "q", "r", "r"], "item": [1, 2, 1, 2]}
+    slots = {"context": [*"qqrr"], "item": [1, 2] * 2, "position": [1, 2] * 2}
     policies = [
         fc.Ranking(CANDIDATE),
         fc.Lists(CANDIDATE | {"probability": [1.0, 1.0]}),
-        fc.Marginals(ids | {"position": [1, 2, 1, 2], "probability": [1.0] * 4}),
-        fc.Observed(
-            {"context": ["q", "r", "q"], "items": [[2, 1], [1, 2], [1, 2]], "clicks": [[0, 0]] * 3}
-        ),
+        fc.Marginals(slots | {"probability": [1.0] * 4}),
+        fc.Observed(LOG),
         best.policy,
     ]
     for policy in policies:
-        again = pickle.loads(pickle.dumps(policy))  # noqa: S301 - our own
+        again = sent(policy)
         assert repr(again) == repr(policy)
         one, other = (fc.evaluate(tally, each, **ASKED).to_dicts() for each in (policy, again))
         assert one == other
-    again = pickle.loads(pickle.dumps(best))  # noqa: S301 - our own
-    again.write(tmp_path / "again.parquet")
-    best.write(tmp_path / "best.parquet")
-    assert pq.read_table(tmp_path / "again.parquet").equals(
-        pq.read_table(tmp_path / "best.parquet")
-    )
-    assert answer(pickle.loads(pickle.dumps(tally))) == answer(tally)  # noqa: S301 - our own
+    assert answer(sent(tally)) == answer(tally)
+    again = sent(best)
+    assert (again.to_dicts(), str(again)) == (best.to_dicts(), str(best))
+    for name, each in {"again": again, "best": best}.items():
+        each.write(tmp_path / f"{name}.parquet")
+    one, other = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("again", "best"))
+    assert one.equals(other)
 
 
 # --- what would take the machine with it is refused; what would fill the screen is summed up ------
 
 
-def test_threads_and_processes_are_bounded(tmp_path, capsys):
-    for name in ("threads", "workers"):
-        check(**{name: AT_ONCE})
-        for wrong in (0, AT_ONCE + 1, 100_000):
-            with pytest.raises(OptionError, match=f"a whole number from 1 to {AT_ONCE}"):
-                check(**{name: wrong})
-    assert main(["check", "log.parquet", "--threads", "100000"]) == 2
-    assert "threads=100000" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["threads", "workers"])
+def test_threads_and_processes_are_bounded(name):
+    check(**{name: AT_ONCE})
+    for wrong in (0, AT_ONCE + 1, 100_000):
+        with pytest.raises(OptionError, match=f"a whole number from 1 to {AT_ONCE}"):
+            check(**{name: wrong})
+
+
+def stepwise(count: int) -> fc.Tally:
+    """A log of so many periods, a record each."""
+    lists = {"context": [1] * count, "items": [[1, 2]] * count, "clicks": [[1, 0]] * count}
+    return fc.tally(fc.read_log(lists | {"step": range(count)}, period="step"))
 
 
 def test_check_sums_up_periods_that_are_too_many_to_print():
-    count = 2_000
-    log = {
-        "context": [1] * count,
-        "items": [[1, 2], [2, 1]] * (count // 2),
-        "clicks": [[1, 0]] * count,
-        "step": range(count),
-    }
-    found = fc.check(fc.read_log(log, period="step"))
+    found = fc.check(stepwise(2_000))
     assert len(str(found).splitlines()) < 25
     assert len(found) < 25
     facts = {row["fact"]: row["found"] for row in found if row["section"] == "periods"}
@@ -190,22 +185,11 @@ def test_check_sums_up_periods_that_are_too_many_to_print():
 
 
 def test_millions_of_periods_are_refused_before_the_work():
-    count = 20_001
-    log = {
-        "context": [1] * count,
-        "items": [[1, 2]] * count,
-        "clicks": [[1, 0]] * count,
-        "step": range(count),
-    }
-    tally = fc.tally(fc.read_log(log, period="step"))
+    tally, shown = stepwise(20_001), {"context": [1], "items": [[1, 2]]}
     with pytest.raises(ModelError, match=r"20,001 periods; .* coarser one"):
-        fc.evaluate(tally, {"context": [1], "items": [[1, 2]]})
-    found = fc.evaluate(
-        tally,
-        {"context": [1], "items": [[1, 2]]},
-        confidence=fc.Confidence(clusters="record"),
-        estimators="item",
-    )
+        fc.evaluate(tally, shown)
+    by_record = fc.Confidence(clusters="record")
+    found = fc.evaluate(tally, shown, confidence=by_record, estimators="item")
     assert set(found["value"]) == {1.0}
 
 
@@ -214,19 +198,11 @@ def test_millions_of_periods_are_refused_before_the_work():
 COUNT = 20
 RANKING = {"context": range(COUNT), "items": [[1]] * COUNT}
 SEVERAL = {
-    "context": [number % COUNT for number in range(2 * COUNT)],
+    "context": [*range(COUNT)] * 2,
     "items": [[1]] * (2 * COUNT),
     "clicks": [[1]] * (2 * COUNT),
     "day": range(2 * COUNT),
 }
-
-
-def _announced(monkeypatch, ask, **limits):
-    for name, value in limits.items():
-        monkeypatch.setattr(effort, name, value)
-    heard: list[str] = []
-    ask(heard.append)
-    return [line for line in heard if "This takes about" in line or "One context" in line]
 
 
 @pytest.mark.parametrize(
@@ -241,13 +217,17 @@ def _announced(monkeypatch, ask, **limits):
 def test_slow_work_is_announced_with_its_cause_and_a_remedy(monkeypatch, period, estimator, said):
     tally = fc.tally(fc.read_log(SEVERAL, period=period))
 
-    def ask(say):
-        with working(say):
+    def announced() -> list[str]:
+        heard: list[str] = []
+        with working(heard.append):
             fc.evaluate(tally, RANKING, estimators=estimator, metrics="clicks@1")
+        return [line for line in heard if "This takes about" in line or "One context" in line]
 
-    assert not _announced(monkeypatch, ask)
-    (line,) = _announced(monkeypatch, ask, SLOW=0.0)
+    assert not announced()
+    monkeypatch.setattr(effort, "SLOW", 0.0)
+    (line,) = announced()
     assert line.startswith("This takes about 0 s of one core: ")
     assert said in line
-    (memory,) = _announced(monkeypatch, ask, HUGE_CONTEXT=1)  # the other was said
+    monkeypatch.setattr(effort, "HUGE_CONTEXT", 1)
+    (memory,) = announced()  # the other was said
     assert "rows, which are worked on in one piece" in memory
