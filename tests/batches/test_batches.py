@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import textwrap
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -35,47 +34,42 @@ def test_work_is_done_in_order_in_one_process_or_two():
         list(pooled(lambda part: part + 1, [1, 2, 3], workers=2))
 
 
+SCRIPT = """
+import foreclick as fc
+from foreclick.batches import source
+
+source.KEPT_SLOTS = 0
+source.Batches.__init__.__defaults__ = (1,)  # each context
+print("begin")
+fc.settings(workers=2, progress="never")
+log = {"context": [*"abcd"] * 20, "items": [[1, 2], [2, 1]] * 40, "clicks": [[0, 1]] * 80}
+new = fc.Ranking({x: [2, 1] for x in "abcd"})
+
+def fold(slot):
+    return slot.position
+
+print(*fc.evaluate(log, new, metrics="clicks@1", estimators=ESTIMATOR)["value"])
+"""
+
+
+def script(tmp_path: Path, estimator: str) -> tuple[str, str, int]:
+    """What a script that works in two processes prints, what it complains of, and how it ends."""
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.replace("ESTIMATOR", estimator))
+    ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    return ran.stdout, ran.stderr, ran.returncode
+
+
 def test_a_script_needs_no_guard_to_work_in_several_processes(tmp_path: Path):
     """Every worker started it anew: it was printed several times, and ended in a RuntimeError."""
-    script = """
-        import foreclick as fc
-        from foreclick.batches import source
-
-        source.KEPT_SLOTS = 0
-        source.Batches.__init__.__defaults__ = (1,)  # each context
-        print("begin")
-        fc.settings(workers=2, progress="never")
-        log = {"context": [*"abcd"] * 20, "items": [[1, 2], [2, 1]] * 40, "clicks": [[0, 1]] * 80}
-        new = fc.Ranking({x: [2, 1] for x in "abcd"})
-        print(*fc.evaluate(log, new, metrics="clicks@1", estimators="ip")["value"])
-    """
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(script))
-    ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert (ran.stdout, ran.stderr, ran.returncode) == ("begin\n0.0\n", "", 0)
+    assert script(tmp_path, "'ip'") == ("begin\n0.0\n", "", 0)
 
 
 def test_a_model_that_only_the_script_has_is_refused(tmp_path: Path):
-    script = """
-        import foreclick as fc
-        from foreclick.batches import source
-
-        def fold(slot):
-            return slot.position
-
-        source.KEPT_SLOTS = 0
-        source.Batches.__init__.__defaults__ = (1,)  # each context
-        fc.settings(workers=2)
-        log = {"context": [*"abcd"] * 20, "items": [[1, 2], [2, 1]] * 40, "clicks": [[0, 1]] * 80}
-        new = fc.Ranking({x: [2, 1] for x in "abcd"})
-        fc.evaluate(log, new, metrics="clicks@1", estimators=fc.ClickModel("fold", cell=fold))
-    """
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(script))
-    ran = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert "it is defined in the script or notebook itself" in ran.stderr
-    assert "Define its functions (of a click model, say) in a module" in ran.stderr
+    _, complaint, end = script(tmp_path, 'fc.ClickModel("fold", cell=fold)')
+    assert end == 1
+    assert "it is defined in the script or notebook itself" in complaint
+    assert "Define its functions (of a click model, say) in a module" in complaint
 
 
 def test_arrays_are_freed_with_their_tally():

@@ -7,4 +7,5 @@
 | `hostile` | odd names, weights, sizes, days and faults; one seed, one case |
 | `layouts` | logs in which every role occurs, as arrays, in columns and in rows |
 | `tables` | records and policies as tables |
+| `asking` | questions through the public API, and which numbers of two answers are the same |
 """

@@ -47,6 +47,11 @@ class Measure(NamedTuple):
     theta: tuple[float, ...]
     first: bool = False
 
+    @property
+    def shown(self) -> bool:
+        """Whether it counts what is shown, which is known without a log."""
+        return isinstance(self.spelling, str) and self.spelling.startswith("shown@")
+
 
 @dataclass(frozen=True)
 class Asked:

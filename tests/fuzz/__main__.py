@@ -17,8 +17,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
+from typing import Any
 
 from tests.fuzz.engines import ENGINES, difference, started
 from tests.fuzz.others import LOGS, MORE, compared
@@ -37,44 +40,31 @@ def main() -> int:
     parser.add_argument("--only", choices=[*MORE, *LOGS], help="ask only this")
     parser.add_argument("--engine", choices=ENGINES, help="tally logs there instead")
     asked = parser.parse_args()
-    if asked.engine is not None:
-        return _on_engine(asked)
-    if asked.seed is not None:
-        _, _, wrong = compared(asked.seed, asked.only)
-        print(wrong or "no difference")  # noqa: T201
-        return int(bool(wrong))
-    return _on_arrays(asked)
-
-
-def _on_arrays(asked: argparse.Namespace) -> int:
     cases = logs = found = 0
-    with get_context("spawn").Pool(asked.jobs) as pool:
-        while cases < asked.cases:
-            seeds = range(asked.start + logs, asked.start + logs + SEEDS)
-            for seed, count, wrong in pool.imap(
-                partial(compared, only=asked.only), seeds, chunksize=10
-            ):
-                cases, logs = cases + count, logs + 1
+    with _answers(asked) as answers:
+        while not logs or (asked.seed is None and cases < asked.cases):
+            seeds = range(asked.start + logs, asked.start + logs + min(SEEDS, asked.cases - cases))
+            for seed, count, wrong in answers(seeds if asked.seed is None else [asked.seed]):
+                cases, logs, found = cases + count, logs + 1, found + bool(wrong)
                 if wrong:
-                    found += 1
                     print(f"seed {seed}: {wrong}", flush=True)  # noqa: T201
             print(f"{cases:,} cases of {logs:,} logs, {found} findings", flush=True)  # noqa: T201
     return int(found > 0)
 
 
-def _on_engine(asked: argparse.Namespace) -> int:
-    found, seeds = 0, range(asked.start, asked.start + asked.cases)
-    if asked.seed is not None:
-        seeds = range(asked.seed, asked.seed + 1)
-    with started(asked.engine) as load:
-        for done, seed in enumerate(seeds, start=1):
-            wrong = difference(seed, load)
-            if wrong:
-                found += 1
-                print(f"seed {seed}: {wrong}", flush=True)  # noqa: T201
-            if done % 100 == 0 or done == len(seeds):
-                print(f"{done:,} tallies in {asked.engine}, {found} findings", flush=True)  # noqa: T201
-    return int(found > 0)
+@contextmanager
+def _answers(asked: argparse.Namespace) -> Iterator[Any]:
+    """A function from seeds to each seed, how many answers it had and what is wrong with them."""
+    if asked.engine is not None:
+        with started(asked.engine) as load:
+            yield partial(map, lambda seed: (seed, 1, difference(seed, load)))
+        return
+    ask = partial(compared, only=asked.only)
+    if asked.jobs == 1:
+        yield partial(map, ask)
+        return
+    with get_context("spawn").Pool(asked.jobs) as pool:
+        yield partial(pool.imap, ask, chunksize=10)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import foreclick as fc
 from tests.batches.sizes import in_batches
 from tests.cases.case import Case
-from tests.truth.oracle import Policy
+from tests.cases.layouts import in_columns
 
 Rng = np.random.Generator
 
@@ -72,8 +72,12 @@ def _permuted(log: Case, rng: Rng) -> Side:
     return _read(log.taking(rng.permutation(log.size)))
 
 
-def _names(rng: Rng, values: list[Any], kind: str) -> dict[Any, Any]:
+# --- other names ----------------------------------------------------------------------------------
+
+
+def _names(rng: Rng, known: Iterable[Any], kind: str) -> dict[Any, Any]:
     """Other names, in another order: numbers or text."""
+    values = list(dict.fromkeys(known))
     numbers = (rng.permutation(3 * len(values))[: len(values)] + 1).tolist()
     if kind == "text":
         ends = ["", "é", " ", "'", "東", "%"]
@@ -81,22 +85,26 @@ def _names(rng: Rng, values: list[Any], kind: str) -> dict[Any, Any]:
     return dict(zip(values, numbers, strict=True))
 
 
-def _renamed_items(policy: Policy, names: Mapping[Any, Any]) -> Policy:
-    return {
-        x: {tuple(names[i] for i in one): mass for one, mass in lists.items()}
-        for x, lists in policy.items()
+def _renamed(log: Case, contexts: Mapping[Any, Any], items: Mapping[Any, Any]) -> Side:
+    def of(one: Iterable[Any]) -> list[Any]:
+        return [items.get(item, item) for item in one]
+
+    context = [contexts.get(x, x) for x in log.columns["context"]]
+    candidates = {
+        name: {
+            contexts.get(x, x): {tuple(of(a)): mass for a, mass in lists.items()}
+            for x, lists in own.items()
+        }
+        for name, own in log.candidates.items()
     }
+    found = log.having(context=context, items=list(map(of, log.columns["items"])))
+    return _read(found.proposing(**candidates))
 
 
 def _other_items(log: Case, rng: Rng, kind: str) -> Side:
-    lists = [
-        *log.columns["items"],
-        *(a for c in log.candidates.values() for x in c.values() for a in x),
-    ]
-    names = _names(rng, list(dict.fromkeys(item for one in lists for item in one)), kind)
-    found = log.having(items=[[names[i] for i in one] for one in log.columns["items"]])
-    candidates = {name: _renamed_items(own, names) for name, own in log.candidates.items()}
-    return _read(found.proposing(**candidates))
+    shown = (a for c in log.candidates.values() for lists in c.values() for a in lists)
+    lists = [*log.columns["items"], *shown]
+    return _renamed(log, {}, _names(rng, (item for one in lists for item in one), kind))
 
 
 def _whole(log: Case) -> Case:
@@ -104,16 +112,17 @@ def _whole(log: Case) -> Case:
     return replace(log, sample=None)
 
 
-def _other_contexts(sampled: Case, rng: Rng, kind: str) -> Side:
-    log = _whole(sampled)
+def _other_contexts(log: Case, rng: Rng, kind: str) -> Side:
     known = [*log.columns["context"], *(x for c in log.candidates.values() for x in c)]
-    names = _names(rng, list(dict.fromkeys(known)), kind)
-    found = log.having(context=[names[x] for x in log.columns["context"]])
+    names = _names(rng, known, kind)
     candidates = {
-        name: {names[x]: own[x] for x in rng.permutation(list(own)).tolist()}
+        name: {x: own[x] for x in rng.permutation(list(own)).tolist()}
         for name, own in log.candidates.items()
     }
-    return _read(found.proposing(**candidates))
+    return _renamed(_whole(log).proposing(**candidates), names, {})
+
+
+# --- more than is asked for -----------------------------------------------------------------------
 
 
 def _with_segment(log: Case, rng: Rng) -> Side:
@@ -124,17 +133,28 @@ def _with_segment(log: Case, rng: Rng) -> Side:
 def _with_reward(log: Case, rng: Rng) -> Side:
     value = rng.choice([1.0, 3.5]) if rng.random() < 0.5 else 1
     more = [[value * int(rng.random() < 0.3) for _ in one] for one in log.columns["items"]]
-    return _read(
-        log.having(hearts=more), rewards={**log.roles.get("rewards", {}), "hearts": "hearts"}
-    )
+    rewards = {**log.roles.get("rewards", {}), "hearts": "hearts"}
+    return _read(log.having(hearts=more), rewards=rewards)
+
+
+def _with_stranger(log: Case, rng: Rng) -> Side:
+    rows = max(log.size // 10, 1)
+    more = log.taking(rng.integers(0, log.size, rows)).columns
+    new: list[Any] = [-1, -2, 10**9]
+    if isinstance(log.columns["context"][0], str):
+        new = ["a stranger", "pstranger", "stranger"]
+    more["context"] = [new[i % 3] for i in range(rows)]
+    return _read(log.having(**{name: own + more[name] for name, own in log.columns.items()}))
+
+
+# --- as it is stored and read ---------------------------------------------------------------------
 
 
 def _in_halves(log: Case, rng: Rng) -> Side | None:
     first = rng.random(log.size) < 0.5
     if first.all() or not first.any():
         return None
-    halves = [log.taking(np.flatnonzero(some)) for some in (first, ~first)]
-    one, other = (fc.tally(half.read()) for half in halves)
+    one, other = (fc.tally(log.taking(np.flatnonzero(some)).read()) for some in (first, ~first))
     return Side(log, one + other)
 
 
@@ -153,48 +173,28 @@ def _twice(log: Case) -> Case:
     return log.taking(np.repeat(np.arange(log.size), 2))
 
 
-def _counted_twice(log: Case, rng: Rng) -> Side | None:
+def _counted_twice(log: Case, rng: Rng) -> Side:
     times = [2 * t for t in log.columns.get("times", [1] * log.size)]
     return _read(log.having(times=times), count="times")
 
 
-def _wide(log: Case) -> tuple[pa.Table, dict[str, Any]]:
-    """The log with a column for each position, as a CSV file has it, and its roles."""
-    depth = max(map(len, log.columns["items"]))
-    columns: dict[str, list[Any]] = {}
-    roles: dict[str, Any] = {}
-    for name, values in log.columns.items():
-        if not isinstance(values[0], list):
-            columns[name] = values
-            continue
-        own = [f"{name}_{k + 1}" for k in range(depth)]
-        for k, column in enumerate(own):
-            columns[column] = [one[k] if k < len(one) else None for one in values]
-        if name in ("items", "clicks"):
-            roles[name] = own
-        else:
-            roles.setdefault("rewards", {})[name] = own
-    return pa.table(columns), roles
-
-
 def _of_format(log: Case, rng: Rng) -> Side:
+    """As a file or a frame; of CSV and of columns, with a column for each position."""
     kind = rng.choice(["csv", "parquet", "arrow", "pandas", "columns"])
     if kind == "arrow":
         return _read(log, pa.table(log.columns))
     if kind == "pandas":
         return _read(log, pd.DataFrame(log.columns))
-    table, roles = _wide(log)
+    wide = in_columns(log)
     if kind == "columns":
-        return _read(log, table, **roles)
+        return Side(log, wide.read())
     with tempfile.TemporaryDirectory() as home:
-        path = Path(home) / f"log.{kind}"
+        path = str(Path(home) / f"log.{kind}")
         if kind == "csv":
-            table.to_pandas(types_mapper=pd.ArrowDtype).to_csv(path, index=False)
-        else:
-            pq.write_table(pa.table(log.columns), path, row_group_size=max(log.size // 3, 1))
-            roles = {}
-        read = log.read(str(path), **roles)
-        return Side(log, fc.tally(read))
+            wide.table.to_pandas(types_mapper=pd.ArrowDtype).to_csv(path, index=False)
+            return Side(log, fc.tally(wide.read(path)))
+        pq.write_table(pa.table(log.columns), path, row_group_size=max(log.size // 3, 1))
+        return Side(log, fc.tally(log.read(path)))
 
 
 def _in_batches(log: Case, rng: Rng) -> Side:
@@ -206,27 +206,12 @@ def _in_batches(log: Case, rng: Rng) -> Side:
     return Side(log, in_batches(fc.tally(log.read()), slots), blocks)
 
 
-def _with_stranger(log: Case, rng: Rng) -> Side:
-    rows = max(log.size // 10, 1)
-    at = rng.integers(0, log.size, rows).tolist()
-    more = {name: [values[i] for i in at] for name, values in log.columns.items()}
-    new: list[Any] = [-1, -2, 10**9]
-    if isinstance(log.columns["context"][0], str):
-        new = ["a stranger", "pstranger", "stranger"]
-    more["context"] = [new[i % 3] for i in range(rows)]
-    return _read(log.having(**{name: own + more[name] for name, own in log.columns.items()}))
-
-
 CHANGES: dict[str, Change] = {
     "rows permuted": Change(_permuted),
-    "items renamed by numbers": Change(lambda log, rng: _other_items(log, rng, "numbers")),
-    "items renamed by text": Change(lambda log, rng: _other_items(log, rng, "text")),
-    "contexts renamed by numbers": Change(
-        lambda log, rng: _other_contexts(log, rng, "numbers"), before=_whole
-    ),
-    "contexts renamed by text": Change(
-        lambda log, rng: _other_contexts(log, rng, "text"), before=_whole
-    ),
+    "items renamed by numbers": Change(partial(_other_items, kind="numbers")),
+    "items renamed by text": Change(partial(_other_items, kind="text")),
+    "contexts renamed by numbers": Change(partial(_other_contexts, kind="numbers"), _whole),
+    "contexts renamed by text": Change(partial(_other_contexts, kind="text"), _whole),
     "a segment more": Change(_with_segment),
     "a reward more": Change(_with_reward),
     "two halves added": Change(_in_halves),

@@ -14,11 +14,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-import foreclick as fc
 from foreclick.errors import ForeclickError, ForeclickWarning
 from tests import servers
 from tests.cases.case import Case
-from tests.cases.layouts import ALL, LISTS, LOGS, faults_of, log_of
+from tests.cases.layouts import ALL, LISTS, LOGS, facts_of, faults_of, log_of
 from tests.engines import elsewhere
 from tests.engines.elsewhere import Load
 
@@ -54,11 +53,9 @@ def outcome(log: Case, load: Load) -> tuple[Any, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)
-            tally = fc.tally(fc.read_log(load(log.table), **log.roles))
-            rows = pa.Table.from_batches(tally.sorted_batches())
+            return facts_of(log.read(load(log.table)))
     except ForeclickError as error:
         return type(error).__name__, str(error).partition("\n")[0]
-    return tally.shape, tally.dropped, tally.dropped_rows, rows.schema, rows
 
 
 def difference(seed: int, load: Load) -> str:
@@ -69,14 +66,9 @@ def difference(seed: int, load: Load) -> str:
     except Exception:  # noqa: BLE001 - an error that is not foreclick's is a finding
         return traceback.format_exc(limit=-3)
     if load in (FRAMES["columns"], FRAMES["rows"], FRAMES["pandas"]):
-        here, there = (
-            _untyped(each, causes=load is not FRAMES["pandas"]) for each in (here, there)
-        )
-    same = len(here) == len(there) and all(
-        one.equals(other) if isinstance(one, pa.Table | pa.Schema) else one == other
-        for one, other in zip(here, there, strict=True)
-    )
-    return "" if same else f"{log.roles}\nhere:  {here}\nthere: {there}"
+        causes = load is not FRAMES["pandas"]
+        here, there = (_untyped(each, causes=causes) for each in (here, there))
+    return "" if here == there else f"{log.roles}\nhere:  {here}\nthere: {there}"
 
 
 def _untyped(found: tuple[Any, ...], *, causes: bool) -> tuple[Any, ...]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 import foreclick as fc
-from foreclick.errors import (
-    ForeclickError,
-    ModelError,
-    PolicyError,
-)
+from foreclick.errors import ForeclickError, ModelError, PolicyError
 from foreclick.estimation.estimates import Estimate, Estimates
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import AnyMetric
@@ -23,51 +21,77 @@ from foreclick.run.estimate import estimate
 from tests.answers import clipped
 from tests.cases.case import Case, Measure, Row
 from tests.truth import firsts, oracle, parts, propensities, spread
+from tests.truth.spread import Floats
 
 T = TypeVar("T")
 
 SAME = 1e-9
 """Sums of at most a few hundred terms, in another order; weights of up to 1e9."""
 
-
 LEAST = 1e-300
 """Smaller numbers have fewer digits."""
 
-
 Answer = Estimate | Mapping[str, Any]
 """What the library says: inside, or in a row of its result."""
+
+Key = tuple[str, str, float, Any]
+"""Which row: estimator, metric, clip and segment; the whole is of the segment `...`."""
 
 
 class Difference(AssertionError):
     """The library and an oracle do not agree."""
 
 
+def differ(what: str, found: object, right: object) -> NoReturn:
+    """Say that they do not agree."""
+    raise Difference(f"{what}: {found!r} is not {right!r}")
+
+
+def hold(what: str, found: Any, right: Any, within: float = 0.0, relative: float = SAME) -> None:  # noqa: ANN401
+    """A number is what an oracle says of it; None only equals None."""
+    if found is None or right is None:
+        same = found is right
+    else:
+        same = math.isclose(found, right, rel_tol=relative, abs_tol=within + LEAST)
+    if not same:
+        differ(what, found, right)
+
+
+def hold_all(
+    what: str, found: Floats, right: Floats, within: float, relative: float = 1e-7
+) -> None:
+    """A covariance is what an oracle says of it."""
+    if not np.allclose(found, right, rtol=relative, atol=within):
+        differ(what, found, right)
+
+
 def judge(case: Case) -> int:
     """How many rows of answers were compared; raises a `Difference`."""
-    found = answered(refused(case), lambda: ask(case, case.asked.slots))
+    found = answered(refused(case), lambda: ask(case))
     if found is None:
         return 1
     rows = answers_of(found)
-    expected = itertools.product(case.asked.bounded, case.asked.measures, strata_of(case))
-    compared = 0
-    for (model, clip), measure, land in expected:
-        name = fc.Metric(measure.spelling).name
-        _assert_row(case, rows.pop((model, name, clip, land), None), model, measure, clip, land)
-        compared += 1
-    if rows:
-        raise Difference(f"rows that nobody asked for: {list(rows)}")
+    for key, one in rows_asked(case, rows).items():
+        expected = Expected.of(case, key)
+        expected.hold(one)
+        expected.hold_spread(one)
     assert_add_up(found)
     if case.seed % 4 == 0:
-        assert_same_in_batches(case, found)
-    return compared
+        assert_same_in_batches(case, rows)
+    return len(rows)
 
 
 # --- the library ----------------------------------------------------------------------------------
 
 
-def ask(case: Case, slots: int) -> Estimates:
-    """What the library says."""
-    return estimate(case.tally(slots), question_of(case, metrics_of(case)))
+def ask(case: Case, slots: int | None = None) -> Estimates:
+    """What the library says, in batches of so many slots; None: as the case has it."""
+    return estimate(case.tally(slots), question_of(case))
+
+
+def measures_of(case: Case) -> dict[str, Measure]:
+    """The measures of a case by the names of their metrics."""
+    return {fc.Metric(measure.spelling).name: measure for measure in case.asked.measures}
 
 
 def metrics_of(case: Case) -> tuple[fc.Metric, ...]:
@@ -75,12 +99,19 @@ def metrics_of(case: Case) -> tuple[fc.Metric, ...]:
     return tuple(dict.fromkeys(fc.Metric(m.spelling) for m in case.asked.measures))
 
 
-def question_of(case: Case, metrics: Sequence[AnyMetric]) -> Question:
-    """The question of a case, about these metrics."""
+def estimators_of(case: Case) -> Any:  # noqa: ANN401 - estimators
+    """Click models whose examination is 1/k, as the oracles have it: `pbm` would learn it."""
+    curves: Any = {"pbm": "1/k"}
+    models = [fc.Weighted(model, examination=curves.get(model)) for model in case.asked.models]
+    return clipped(models, case.asked.clips)
+
+
+def question_of(case: Case, metrics: Sequence[AnyMetric] = ()) -> Question:
+    """The question of a case, about its own metrics or about these."""
     return Question(
         candidates=[case.policy],
-        estimators=parse_estimators(clipped(case.asked.models, case.asked.clips)),
-        metrics=metrics,
+        estimators=parse_estimators(estimators_of(case)),
+        metrics=metrics or metrics_of(case),
         missing=case.asked.missing,  # type: ignore[arg-type]
         loggings=[case.logging] * len(case.asked.models),
         by=("land",) if case.asked.by else (),
@@ -88,20 +119,26 @@ def question_of(case: Case, metrics: Sequence[AnyMetric]) -> Question:
     )
 
 
-def told(model: str) -> fc.Weighted:
-    """A click model whose examination is 1/k, as the oracles have it: `pbm` would learn it."""
-    return fc.Weighted(model, examination="1/k" if model == "pbm" else None)
-
-
-def answers_of(found: Estimates, candidate: int = 0) -> dict[tuple[str, str, float, Any], Estimate]:
-    """By estimator, metric, clip and segment; the whole is of the segment `...`."""
+def answers_of(found: Estimates, candidate: int = 0) -> dict[Key, Estimate]:
+    """The rows about a candidate."""
     whole = found.of_candidate(candidate, whole=True)
-    rows: dict[Any, Estimate] = {(e.estimator, e.metric.name, e.clip, ...): e for e in whole}
+    rows: dict[Key, Estimate] = {(e.estimator, e.metric.name, e.clip, ...): e for e in whole}
     if found.question.by:
         rows |= {
             (e.estimator, e.metric.name, e.clip, e.stratum.segment["land"]): e
             for e in found.of_candidate(candidate)
         }
+    return rows
+
+
+def rows_asked(case: Case, rows: dict[Key, T], metrics: Iterable[AnyMetric] = ()) -> dict[Key, T]:
+    """The rows of an answer, which are those that were asked for."""
+    names = [metric.name for metric in metrics or metrics_of(case)]
+    lands = [*({row.land for row in case.rows} if case.asked.by else ()), ...]
+    asked = itertools.product(case.asked.bounded, names, lands)
+    keys = {(model, name, clip, land) for (model, clip), name, land in asked}
+    if keys != rows.keys():
+        raise Difference(f"no rows of {keys - rows.keys()}, but rows of {rows.keys() - keys}")
     return rows
 
 
@@ -115,68 +152,49 @@ def assert_add_up(found: Estimates) -> None:
             parts_of.setdefault((e.estimator, e.metric, e.clip), []).append(e)
         for whole in found.of_candidate(c, whole=True):
             mine = parts_of[whole.estimator, whole.metric, whole.clip]
-            n = sum(e.stratum.records for e in mine)
-            if not math.isclose(n, whole.stratum.records, rel_tol=SAME):
-                raise Difference(f"records of parts: {n} is not {whole.stratum.records}")
+            records, n = [e.stratum.records for e in mine], whole.stratum.records
+            hold("records of parts", sum(records), n)
             if isinstance(whole.metric, fc.Ratio):
                 continue
-            (of,) = whole.parts
-            worth = [e.parts[0].credit for e in mine]
-            _assert_total("value", worth, of.credit)
-            told = [e for e in mine if e.value is not None]
-            if len(told) == len(mine):
-                worth = [(e.value or 0.0) * e.stratum.records for e in mine]
-                _assert_total("value", worth, (whole.value or 0.0) * n)
-            made = [(e.production or 0.0) * e.stratum.records for e in mine]
-            _assert_total("production", made, (whole.production or 0.0) * n)
+            totals = {"credit": ([e.parts[0].credit for e in mine], whole.parts[0].credit)}
+            for name in ("value", "production"):
+                each = [getattr(e, name) for e in mine]
+                if name == "production" or None not in each:
+                    worth = [(v or 0.0) * r for v, r in zip(each, records, strict=True)]
+                    totals[name] = worth, (getattr(whole, name) or 0.0) * sum(records)
+            for name, (own, total) in totals.items():
+                hold(f"{name} of parts", sum(own), total, 1e-14 * sum(map(abs, own)))
 
 
-def _assert_total(name: str, each: list[float], whole: float) -> None:
-    size = sum(map(abs, each))
-    if not math.isclose(sum(each), whole, rel_tol=SAME, abs_tol=1e-14 * size + LEAST):
-        raise Difference(f"{name} of parts adds up to {sum(each)!r}, and the whole is {whole!r}")
-
-
-def _number(estimate: Estimate, name: str) -> float | None:
-    part = estimate.parts[0]
-    own = {"exposure": part.exposure, "lost": part.coverage.lost}
-    return own[name] if name in own else getattr(estimate, name)
-
-
-def assert_same_in_batches(case: Case, found: Estimates) -> None:
+def assert_same_in_batches(case: Case, rows: Mapping[Key, Estimate]) -> None:
     """However the log is dealt to batches, the answer is the same."""
     again = answers_of(ask(case, 4_000_000 if case.asked.slots == 1 else 1))
-    for key, one in answers_of(found).items():
-        two = again.pop(key)
-        measure = next(m for m in case.asked.measures if fc.Metric(m.spelling) == one.metric)
-        terms = expected_of(case, key[3], key[0], measure, key[2]).get("size", 0.0)
+    for key, two in rows_asked(case, again).items():
+        one, size = rows[key], Expected.of(case, key).size or 0.0
         for name in ("value", "production", "covered", "clipped", "ess", "exposure", "lost"):
-            mine, theirs = (_number(e, name) for e in (one, two))
-            within = SAME * (name in ("covered", "clipped")) + 1e-14 * terms * (name == "value")
-            if not _alike(mine, theirs, within):
-                raise Difference(
-                    f"{name} of {one.estimator} depends on batches: {mine!r} and {theirs!r}"
-                )
+            within = SAME * (name in ("covered", "clipped")) + 1e-14 * size * (name == "value")
+            hold(f"{name} of {key} in batches", column_of(one, name), column_of(two, name), within)
         if one.has_variance != two.has_variance:
-            raise Difference(f"whether {one.estimator} has a spread depends on batches")
-        if one.has_variance and not np.allclose(
-            one.covariance,
-            two.covariance,
-            rtol=1e-7,
-            atol=1e-13 * max(_square(one), terms**2),
-        ):
-            raise Difference(
-                f"the covariance of {one.estimator} depends on batches: {one.covariance} and "
-                f"{two.covariance}"
-            )
-    if again:
-        raise Difference(f"rows depend on batches: {list(again)}")
+            differ(f"spread of {key} in batches", one.has_variance, two.has_variance)
+        if one.has_variance:
+            within = 1e-13 * max(_square(one), size**2)
+            hold_all(f"covariance of {key} in batches", one.covariance, two.covariance, within)
 
 
-def _alike(one: float | None, other: float | None, within: float) -> bool:
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=SAME, abs_tol=within)
+def column_of(found: Answer, name: str) -> Any:  # noqa: ANN401 - of any type
+    """A column of an answer."""
+    if not isinstance(found, Estimate):
+        return found[name]
+    match name:
+        case "contexts" | "records" | "missing_contexts":
+            return getattr(found.stratum, name)
+        case "change":
+            return None if found.value is None else found.value - (found.production or 0.0)
+        case "exposure":
+            return found.parts[0].exposure
+        case "lost":
+            return found.parts[0].coverage.lost
+    return getattr(found, name)
 
 
 def _square(found: Estimate) -> float:
@@ -201,32 +219,31 @@ def answered(refusals: Iterable[type[Exception]], ask: Callable[[], T]) -> T | N
     return found
 
 
-def refused(case: Case, whole: Case | None = None) -> Iterator[type[Exception]]:
+def refused(case: Case, whole: Case | None = None) -> set[type[Exception]]:
     """The errors that the rules of the documentation ask for; `whole` has no contexts dropped."""
+    asked, found = case.asked, set[type[Exception]]()
     logged, known = {row.context for row in case.rows}, set(case.candidate)
-    unknown = case.asked.missing == "error" and logged - known
-    if unknown or not logged & known or (case.asked.pi is not None and logged - set(case.asked.pi)):
-        yield PolicyError
     items = {item for row in case.rows for item in row.items}
     lists = [set(a) for x, lists in (whole or case).candidate.items() if x in logged for a in lists]
-    if any(lists) and not any(items & a for a in lists):
-        yield PolicyError
-    if case.asked.kind == "Marginals" and {"list", "prefix"} & set(case.asked.models):
-        yield PolicyError
-    for model in case.asked.models:
-        if not _propensities_fit(case, model):
-            yield ModelError
-        unfit = (
-            case.asked.logging
-            or case.asked.kind == "Marginals"
-            or any(map(math.isfinite, case.asked.clips))
-        )
-        if (
-            unfit
-            and model in firsts.SLOTS
-            and any(measure.first for measure in case.asked.measures)
-        ):
-            yield ModelError
+    if (
+        (asked.missing == "error" and logged - known)
+        or not logged & known
+        or (asked.pi is not None and logged - set(asked.pi))
+        or (any(lists) and not any(items & a for a in lists))
+        or (asked.kind == "Marginals" and {"list", "prefix"} & set(asked.models))
+    ):
+        found.add(PolicyError)
+    bounded = any(map(math.isfinite, asked.clips))
+    hazards = asks_hazards(case) and (asked.logging or asked.kind == "Marginals" or bounded)
+    if hazards or not all(_propensities_fit(case, model) for model in asked.models):
+        found.add(ModelError)
+    return found
+
+
+def asks_hazards(case: Case) -> bool:
+    """Whether a value is a product of hazards: of first clicks, by some click models."""
+    first = any(measure.first for measure in case.asked.measures)
+    return first and bool(set(case.asked.models) & set(firsts.SLOTS))
 
 
 def _propensities_fit(case: Case, model: str) -> bool:
@@ -240,252 +257,267 @@ def _propensities_fit(case: Case, model: str) -> bool:
 # --- oracles --------------------------------------------------------------------------------------
 
 
-def strata_of(case: Case) -> list[Any]:
-    """The segments that answers are for; `...` is the whole."""
-    return [*({row.land for row in case.rows} if case.asked.by else ()), ...]
-
-
-def inside(rows: Sequence[Row], land: Any) -> list[bool]:  # noqa: ANN401
-    """Which rows are of a segment."""
-    return [land in (..., row.land) for row in rows]
-
-
-def _assert_row(
-    case: Case,
-    found: Estimate | None,
-    model: str,
-    measure: Measure,
-    clip: float,
-    land: Any,  # noqa: ANN401
+def hold_columns(
+    found: Answer, right: Mapping[str, Any], where: str, size: float | None = None
 ) -> None:
-    where = f"{model}, {measure.spelling}, M={clip}, {land!r}"
-    if found is None:
-        raise Difference(f"no row for {where}")
-    right = expected_of(case, land, model, measure, clip)
+    """Columns of an answer are what an oracle says; `size`: of the terms that a value adds up."""
+    within = {
+        "change": SAME * max(abs(right.get("value") or 0), abs(right.get("production") or 0)),
+        "covered": SAME,
+        "clipped": SAME,
+        # What the records of a part stand for is a difference of terms, which may be large.
+        "value": 1e-14 * (size or 0.0),
+    }
     for name, value in right.items():
-        if name != "size":
-            assert_close(name, found, value, right, where)
-    size = max(_square(found), right.get("size", 0.0) ** 2)
-    _assert_spread(case, found, model, measure, clip, land, where, 1e-13 * size)
+        hold(f"{name} of {where}", column_of(found, name), value, within.get(name, 0.0))
 
 
-def used_rows(case: Case, rows: list[Row]) -> list[Row]:
-    """The rows that an answer uses."""
-    return [
-        row for row in rows if case.asked.missing == "production" or row.context in case.candidate
-    ]
+@dataclass(frozen=True)
+class Expected:
+    """What oracles say of a row of an answer.
+
+    Attributes:
+        land: the segment; `...` is the whole.
+    """
+
+    case: Case
+    model: str
+    measure: Measure
+    clip: float
+    land: Any = ...
+
+    @classmethod
+    def of(cls, case: Case, key: Key) -> Expected:
+        """Of the row with this key."""
+        model, name, clip, land = key
+        return cls(case, model, measures_of(case)[name], clip, land)
+
+    @property
+    def where(self) -> str:
+        """The row, for a message."""
+        return f"{self.model}, {self.measure.spelling}, M={self.clip}, {self.land!r}"
+
+    @property
+    def hazards(self) -> bool:
+        """Whether the value is a product of hazards."""
+        return self.measure.first and self.model in firsts.SLOTS
+
+    @property
+    def by_propensity(self) -> bool:
+        """Whether every record is weighed by its own propensity."""
+        return self.case.asked.logging == "propensity"
+
+    # --- records ---
+
+    @cached_property
+    def used(self) -> list[Row]:
+        """The rows that the whole answer uses."""
+        drop = self.case.asked.missing != "production"
+        return [row for row in self.case.rows if not drop or row.context in self.case.candidate]
+
+    @cached_property
+    def inside(self) -> list[bool]:
+        """Which of them are of the segment."""
+        return [self.land in (..., row.land) for row in self.used]
+
+    @cached_property
+    def own(self) -> list[Row]:
+        """Those of the segment."""
+        return list(itertools.compress(self.used, self.inside))
+
+    @cached_property
+    def records(self) -> list[oracle.Record]:
+        """The rows that the whole answer uses, as the oracle sees them."""
+        records = [row.record for row in self.used]
+        return firsts.only_first(records) if self.measure.first else records
+
+    @property
+    def _chances(self) -> list[tuple[float, ...]]:
+        """The propensities of the slots of each row."""
+        listed = self.case.roles["propensity"] == "chance"
+        return [(r.chance,) * len(r.items) if listed else r.chances for r in self.used]
+
+    # --- columns ---
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns that an oracle knows."""
+        return self._columns_and_size[0]
+
+    @property
+    def size(self) -> float | None:
+        """How large the terms are that the value of a part adds up; None of the whole."""
+        return self._columns_and_size[1]
+
+    @cached_property
+    def _columns_and_size(self) -> tuple[dict[str, Any], float | None]:
+        mine = {row.context for row in self.case.rows if self.land in (..., row.land)}
+        columns: dict[str, Any] = {"missing_contexts": len(mine - set(self.case.candidate))}
+        if not self.own:
+            return columns | {"value": None, "production": None, "records": 0}, None
+        own = list(itertools.compress(self.records, self.inside))
+        columns |= {
+            "production": oracle.production(own, self.measure.theta),
+            "records": sum(record.weight for record in own),
+            "contexts": len({record.context for record in own}),
+        }
+        if self.measure.shown:
+            return columns | self._filled(), None
+        if self.land is ...:
+            return columns | self._of_whole(), None
+        more, size = self._of_part({record.context for record in own})
+        return columns | more, size
+
+    def _filled(self) -> dict[str, Any]:
+        """The positions that the candidate fills, and those that production does, by their θ."""
+        filled = {"value": 0.0, "production": 0.0}
+        for row in self.own:
+            shown = {row.items: 1.0}
+            lists = {"value": self.case.candidate.get(row.context, shown), "production": shown}
+            for name, policy in lists.items():
+                theta = [chance * sum(self.measure.theta[: len(a)]) for a, chance in policy.items()]
+                filled[name] += row.times * sum(theta) / sum(row.times for row in self.own)
+        return filled
+
+    def _of_whole(self) -> dict[str, Any]:
+        known, theta, logging = self.case.candidate, self.measure.theta, self.case.asked.pi
+        if self.by_propensity:
+            asked = self.model, self.records, self._chances, known, theta, self.clip
+            seen = self._covers(self.records)
+            found: dict[str, Any] = {"value": propensities.value(*asked) if seen else None}
+            if self.model in ("list", "prefix", "ip"):
+                found |= zip(("covered", "clipped"), propensities.shares(*asked), strict=True)
+            return found
+        if self.hazards:
+            row = firsts.evaluate(self.model, self.records, known, theta)
+        else:
+            row = oracle.evaluate(
+                self.model, self.records, known, theta, self.clip, logging=logging
+            )
+        left_out = ("lift", "missing_contexts")  # contexts that were dropped are not among these
+        return {name: value for name, value in row._asdict().items() if name not in left_out}
+
+    def _of_part(self, there: set[Any]) -> tuple[dict[str, Any], float | None]:
+        """Of a part, which has these contexts."""
+        known, theta, logging = self.case.candidate, self.measure.theta, self.case.asked.pi
+        asked, found = (self.model, self.records), dict[str, Any]()
+        if self.by_propensity:
+            # Where the candidate has no lists, a part is seen by what production showed in it.
+            seen = self._covers(
+                r
+                for r, here in zip(self.records, self.inside, strict=True)
+                if here or (r.context in there and r.context in known)
+            )
+            each = parts.of_propensities(*asked, self._chances, known, theta, self.clip)
+        elif self.hazards:
+            some = [record for record in self.records if record.context in there]
+            seen = firsts.evaluate(self.model, some, known, theta).covered > 0
+            each = parts.of_hazards(*asked, known, theta)
+        else:
+            found |= parts.evaluate(*asked, self.inside, known, theta, self.clip, logging=logging)
+            seen = found["covered"] > 0
+            each = parts.of_cells(*asked, known, theta, self.clip, logging=logging)
+        if not seen:
+            return found | {"value": None}, None
+        if self.clip == 1.0:  # rounding decides which weights are clipped, and whose they move
+            return found, None
+        mean = parts.mean(each, self.records, self.inside)
+        return found | {"value": mean.worth}, mean.size
+
+    def _covers(self, records: Iterable[oracle.Record]) -> bool:
+        """Whether records have any cell of the candidate."""
+        known, theta = self.case.candidate, self.measure.theta
+        return any(
+            r.context not in known
+            or propensities.over(self.model, known[r.context], r.items, k, theta) > 0
+            for r in records
+            for k in range(1, len(r.items) + 1)
+            if oracle.at(theta, k) > 0
+        )
+
+    def hold(self, found: Answer, *, but: Sequence[str] = ()) -> None:
+        """The columns of a row are those that are expected."""
+        right = {name: value for name, value in self.columns.items() if name not in but}
+        hold_columns(found, right, self.where, self.size)
+
+    # --- how far records move it ---
+
+    @property
+    def spread_known(self) -> bool:
+        """Whether the oracle of spreads knows: no samples, hazards, weights that rounding clips."""
+        sampled = self.case.asked.kind == "Observed" or self.by_propensity
+        return not (sampled or self.clip == 1.0 or self.hazards)
+
+    @property
+    def few(self) -> bool:
+        """Whether of what records vary nothing is left but rounding."""
+        return sum(row.times for row in self.own) <= 2
+
+    @cached_property
+    def influence(self) -> spread.Influence:
+        """How far each record that is used moves the value and production's."""
+        model, records, clip, logging = self.model, self.records, self.clip, self.case.asked.pi
+        if self.measure.shown:  # one cell a context, of which all is clicked
+            records = [r._replace(clicks=(1.0,) * len(r.items)) for r in records]
+            model, clip, logging = "rcm", math.inf, None
+        known, theta = self.case.candidate, self.measure.theta
+        return spread.influence(model, records, known, theta, clip, logging=logging)
+
+    @property
+    def moves(self) -> Floats:
+        """Shape (own, 2): the same of the records of the segment."""
+        return self.influence.moves[self.inside]
+
+    def hold_spread(self, found: Estimate) -> None:
+        """The covariance, with what cells hide, where an oracle knows it."""
+        case, where = self.case, f"covariance of {self.where}"
+        clusters = [row.day for row in self.used] if case.asked.clusters == "period" else None
+        lone = clusters is not None and len({row.day for row in self.own}) < 2
+        spreads = case.asked.clusters is not None and found.value is not None and not lone
+        if found.has_variance != spreads:
+            differ(where, found.has_variance, spreads)
+        if not spreads or not self.spread_known or self.few:
+            return
+        right = spread.covariance(
+            self.model,
+            self.records,
+            case.candidate,
+            self.measure.theta,
+            self.clip,
+            clusters=clusters,
+            logging=case.asked.pi,
+            part=None if self.land is ... else self.inside,
+        )
+        # A part is a difference of sums over the log: it loses digits of the largest reward.
+        most = max(self.measure.theta) * max(c for record in self.records for c in record.clicks)
+        within = 1e-13 * max(_square(found), (self.size or 0.0) ** 2)
+        within += 1e-15 * most * math.sqrt(float(np.abs(right).max()))
+        hold_all(where, found.covariance, right, within)
 
 
-def _of(found: Answer, name: str) -> Any:  # noqa: ANN401
-    if not isinstance(found, Estimate):
-        return found[name]
-    match name:
-        case "contexts" | "records" | "missing_contexts":
-            return getattr(found.stratum, name)
-        case "change":
-            return None if found.value is None else found.value - (found.production or 0.0)
-    return getattr(found, name)
+LABELS: dict[str, Callable[[Row], Any]] = {
+    "period": lambda row: row.day,
+    "unit": lambda row: row.user,
+    "both": lambda row: (row.day, row.user),
+}
+"""The cluster of a row, by kind; records are independent."""
 
 
-def assert_close(
-    name: str,
-    answer: Answer,
-    right: Any,  # noqa: ANN401
-    row: dict[str, Any],
-    where: str,
-) -> None:
-    """One column of an answer is what an oracle says, given the whole row of it."""
-    found = _of(answer, name)
-    told = f"{name} of {where}: {found!r} is not {right!r}"
-    if found is None or right is None:
-        if found is not right:
-            raise Difference(told)
-        return
-    size = {
-        "change": max(abs(row.get("value") or 0), abs(row["production"] or 0)),
-        "covered": 1.0,
-        "clipped": 1.0,
-    }
-    # What the records of a part stand for is a difference of terms, which may be large.
-    within = SAME * size.get(name, 0.0) + 1e-14 * row.get("size", 0.0) * (name == "value")
-    if not math.isclose(found, right, rel_tol=SAME, abs_tol=within + LEAST):
-        raise Difference(told)
+def covariance(moves: Floats, rows: Sequence[Row], kinds: Sequence[str], *, whole: bool) -> Floats:
+    """Shape (C, C): the covariance of what rows move, which vary together in clusters."""
+    weights = [row.times for row in rows]
+    if not whole:
+        moves = moves - np.average(moves, axis=0, weights=weights)
 
+    def added_up(kind: str) -> Floats:
+        labels = [LABELS[kind](row) for row in rows] if kind in LABELS else None
+        return spread.added_up(moves, weights, labels)
 
-def expected_of(
-    case: Case,
-    land: Any,  # noqa: ANN401
-    model: str,
-    measure: Measure,
-    clip: float,
-) -> dict[str, Any]:
-    """What an oracle says of the whole answer, or of a segment of it."""
-    if land is ...:
-        return expected(case, case.rows, model, measure, clip)
-    mine = [row for row in case.rows if row.land == land]
-    absent = {row.context for row in mine} - set(case.candidate)
-    found: dict[str, Any] = {"missing_contexts": len(absent)}
-    used = used_rows(case, case.rows)
-    part = [row.land == land for row in used]
-    kept = used_rows(case, mine)
-    if not kept:
-        return found | {"value": None, "production": None, "records": 0}
-    records = [row.record for row in used]
-    if measure.first:
-        records = firsts.only_first(records)
-    own = [record for record, here in zip(records, part, strict=True) if here]
-    found |= {
-        "production": oracle.production(own, measure.theta),
-        "records": sum(record.weight for record in own),
-        "contexts": len({record.context for record in own}),
-    }
-    theta, known = measure.theta, case.candidate
-    there = {record.context for record in own}
-    if case.asked.logging == "propensity":
-        given = _chances(case, used)
-        # Where the candidate has no lists, a part is seen by what production showed in it.
-        some = [
-            record
-            for record, here in zip(records, part, strict=True)
-            if here or (record.context in there and record.context in known)
-        ]
-        seen = _covered(case, some, model, theta)
-        each = parts.of_propensities(model, records, given, known, theta, clip)
-    elif measure.first and model in firsts.SLOTS:
-        some = [record for record in records if record.context in there]
-        seen = firsts.evaluate(model, some, known, theta).covered > 0
-        each = parts.of_hazards(model, records, known, theta)
-    else:
-        told = parts.evaluate(model, records, part, known, theta, clip, logging=case.asked.pi)
-        found |= told
-        seen = told["covered"] > 0
-        each = parts.of_cells(model, records, known, theta, clip, logging=case.asked.pi)
-    if not seen:
-        return found | {"value": None}
-    if clip == 1.0:  # rounding decides which weights are clipped, and so whose records they move
+    found = np.asarray(sum(map(added_up, kinds)))
+    if len(kinds) < 2:
         return found
-    worth = parts.mean(each, records, part)
-    return found | {"value": worth.worth, "size": worth.size}
-
-
-def expected(
-    case: Case, rows: list[Row], model: str, measure: Measure, clip: float
-) -> dict[str, Any]:
-    """What an oracle says of one row of the answer."""
-    records = [row.record for row in rows]
-    if measure.first:
-        records = firsts.only_first(records)
-    absent = {r.context for r in records} - set(case.candidate)
-    kept = [
-        i
-        for i, r in enumerate(records)
-        if case.asked.missing == "production" or r.context not in absent
-    ]
-    if not kept:
-        return {"value": None, "production": None, "records": 0, "missing_contexts": len(absent)}
-    theta = measure.theta
-    if case.asked.logging == "propensity":
-        return _by_propensity(case, rows, records, kept, model, theta, clip)
-    if measure.first and model in firsts.SLOTS:
-        row = firsts.evaluate(model, records, case.candidate, theta, missing=case.asked.missing)
-    else:
-        options: dict[str, Any] = {"missing": case.asked.missing, "logging": case.asked.pi}
-        row = oracle.evaluate(model, records, case.candidate, theta, clip, **options)
-    right = row._asdict()
-    del right["lift"]
-    return right
-
-
-def _by_propensity(
-    case: Case,
-    rows: list[Row],
-    records: list[oracle.Record],
-    kept: list[int],
-    model: str,
-    theta: tuple[float, ...],
-    clip: float,
-) -> dict[str, Any]:
-    """Every record weighed by its own propensity."""
-    used = [records[i] for i in kept]
-    chances = _chances(case, [rows[i] for i in kept])
-    value: float | None = propensities.value(model, used, chances, case.candidate, theta, clip)
-    if not _covered(case, used, model, theta):
-        value = None
-    right = {
-        "value": value,
-        "production": oracle.production(used, theta),
-        "records": sum(r.weight for r in used),
-    }
-    if model in ("list", "prefix", "ip"):
-        both = propensities.shares(model, used, chances, case.candidate, theta, clip)
-        right |= dict(zip(("covered", "clipped"), both, strict=True))
-    return right
-
-
-def _chances(case: Case, rows: list[Row]) -> list[tuple[float, ...]]:
-    """The propensities of the slots of each row."""
-    listed = case.roles["propensity"] == "chance"
-    return [(row.chance,) * len(row.items) if listed else row.chances for row in rows]
-
-
-def _covered(
-    case: Case, records: list[oracle.Record], model: str, theta: tuple[float, ...]
-) -> bool:
-    """Whether the log has any cell of the candidate."""
-    return any(
-        record.context not in case.candidate
-        or propensities.over(model, case.candidate[record.context], record.items, k, theta) > 0
-        for record in records
-        for k in range(1, len(record.items) + 1)
-        if oracle.at(theta, k) > 0
-    )
-
-
-def _assert_spread(
-    case: Case,
-    found: Estimate,
-    model: str,
-    measure: Measure,
-    clip: float,
-    land: Any,  # noqa: ANN401
-    where: str,
-    within: float,
-) -> None:
-    """The covariance, where an oracle knows it and no weight stands at the edge of the clip."""
-    used = used_rows(case, case.rows)
-    part = inside(used, land)
-    mine = [row for row, here in zip(used, part, strict=True) if here]
-    periods = len({row.day for row in mine})
-    lone = case.asked.clusters == "period" and periods < 2
-    if found.has_variance != (
-        case.asked.clusters is not None and found.value is not None and not lone
-    ):
-        raise Difference(f"{where} {'has' if found.has_variance else 'has no'} spread")
-    if not found.has_variance or not spread_known(case, measure, model, clip):
-        return
-    if sum(row.times for row in mine) <= 2:
-        return
-    records = [row.record for row in used]
-    right = spread.covariance(
-        model,
-        firsts.only_first(records) if measure.first else records,
-        case.candidate,
-        measure.theta,
-        clip,
-        clusters=[row.day for row in used] if case.asked.clusters == "period" else None,
-        logging=case.asked.pi,
-        missing=case.asked.missing,
-        part=None if land is ... else part,
-    )
-    # A part is the difference of sums over the log, so its moves lose digits of the largest reward.
-    most = max(measure.theta) * max(click for record in records for click in record.clicks)
-    within += 1e-15 * most * math.sqrt(float(np.abs(right).max()))
-    if not np.allclose(found.covariance, right, rtol=1e-7, atol=within):
-        raise Difference(f"covariance of {where}: {found.covariance} is not {right}")
-
-
-def spread_known(case: Case, measure: Measure, model: str, clip: float) -> bool:
-    """Whether the oracle of spreads knows: not samples, hazards, or weights that rounding clips."""
-    if case.asked.kind == "Observed" or clip == 1.0 or case.asked.logging == "propensity":
-        return False
-    return not (measure.first and model in firsts.SLOTS)
+    unit = np.sqrt(np.diag(found))
+    unit[unit == 0] = 1.0
+    scaled = (found - added_up("both")) / np.outer(unit, unit)
+    values, vectors = np.linalg.eigh(scaled)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(unit, unit))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +15,19 @@ import numpy as np
 import foreclick as fc
 from foreclick.errors import BacktestError, ForeclickWarning, ModelError, PolicyError
 from tests.answers import clipped
+from tests.cases.asking import FLOOR, NO_SPREAD, ask, same
 from tests.cases.case import Case
 from tests.cases.plain import some_log
 from tests.fuzz.changes import CHANGES, Side
-
-CLOSE = 1e-9
-"""Of the larger of two numbers: by how much they may differ."""
-
-FLOOR = 1e-12
-"""Of the largest number of a row, for what is a difference of large ones: it may differ besides."""
-
-ALIKE = 1e-7
-"""Of the largest number of a row: below it, a standard error is that of equal numbers, and 0."""
 
 DRAWN = 9
 """Of all changes, those that are tried on one log."""
 
 _NOT_OF_THE_ANSWER = {"missing_contexts", "dropped"}
+_OF_ONE = {"lift", "lift_low", "lift_high", "covered", "clipped"}
+"""Columns that are shares, whatever a metric counts."""
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 @contextmanager
@@ -50,26 +46,21 @@ def sampled(case: Case) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with its arguments: `evaluate`, `compare` or `backtest`."""
+    """A question: a verb, candidates by name, and its options."""
 
     name: str
-    verb: str
+    verb: Callable[..., Any]
+    candidates: tuple[str, ...]
     options: Mapping[str, Any]
 
-    def of(self, side: Side) -> list[Mapping[str, Any]]:
+    def of(self, side: Side) -> Rows:
         """The rows of the answer; or why there is none."""
-        options = dict(self.options)
         with sampled(side.log), side.within(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)
             try:
-                if self.verb == "backtest":
-                    found: Any = fc.backtest(side.tallied, **options)
-                elif self.verb == "compare":
-                    found = fc.compare(side.tallied, side.policies, **options)
-                else:
-                    if "baseline" in options:
-                        options["baseline"] = side.policies["two"]
-                    found = fc.evaluate(side.tallied, side.policies["one"], **options)
+                found = ask(
+                    self.verb, side.tallied, side.policies, *self.candidates, **self.options
+                )
             except (ModelError, PolicyError, BacktestError) as error:  # of too few days, perhaps
                 return [{"refused": type(error).__name__}]
         return [*found.rows, *getattr(found, "whole", ())]
@@ -98,30 +89,29 @@ def questions(log: Case, *, dropping: bool = False) -> list[Asked]:
         bounds = [float(rng.choice([1.5, 5.0])), math.inf]
         others["estimators"] = clipped(others["estimators"], bounds)
     if rng.random() < 0.3:
-        others["baseline"] = True
+        others["baseline"] = "@two"
     if rng.random() < 0.15 and "period" in log.roles:
         others["by"] = "period"
     if rng.random() < 0.3:
         anytime = bool(rng.random() < 0.7)
-        others["confidence"] = fc.Confidence(
-            clusters="auto" if anytime else "record", anytime=anytime
-        )
+        clusters: Any = "auto" if anytime else "record"
+        others["confidence"] = fc.Confidence(clusters=clusters, anytime=anytime)
     found = [
-        Asked("usual", "evaluate", usual | missing),
-        Asked("others", "evaluate", others | missing),
+        Asked("usual", fc.evaluate, ("one",), usual | missing),
+        Asked("others", fc.evaluate, ("one",), others | missing),
     ]
     if {"period", "unit"} & set(log.roles) and not dropping:
         one = str(rng.choice(metrics))
         by = rng.choice(["", "ip", "item", "pbm"])
         options = {"metrics": one} | ({"estimators": by} if by and "success" not in one else {})
-        found.append(Asked("pairs", "compare", options))
+        found.append(Asked("pairs", fc.compare, tuple(log.candidates), options))
     if "period" in log.roles and not dropping and rng.random() < 0.3:
         options = {"metrics": ["clicks@1", f"dcg@{depth}"], "estimators": ["ladder", "ip", "pbm"]}
-        found.append(Asked("backtest", "backtest", options))
+        found.append(Asked("backtest", fc.backtest, (), options))
     return found
 
 
-def difference(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]) -> str:
+def difference(ours: Rows, theirs: Rows) -> str:
     """The first thing in which two answers differ; empty if none does."""
     if len(ours) != len(theirs):
         return f"{len(ours)} rows and {len(theirs)}"
@@ -129,29 +119,14 @@ def difference(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, 
         which = "/".join(str(one[c]) for c in ("estimator", "metric", "clip", "land") if c in one)
         if one.keys() != other.keys():
             return f"{which}: {sorted(one)} and {sorted(other)}"
-        scale = _scale(one)
-        for name, mine in one.items():
-            if name not in _NOT_OF_THE_ANSWER and not _same(name, mine, other[name], scale):
-                return f"{which}: {name} is {mine!r} and {other[name]!r}"
+        # The largest number that those of a row are sums and differences of.
+        scale = max(abs(one.get(c) or 0.0) for c in ("value", "production", "other"))
+        for name in (name for name in one if name not in _NOT_OF_THE_ANSWER):
+            mine, his = one[name], other[name]
+            none = name == "se" and None not in (mine, his) and max(mine, his) <= NO_SPREAD * scale
+            if not none and not same(mine, his, FLOOR * (1.0 if name in _OF_ONE else scale)):
+                return f"{which}: {name} is {mine!r} and {his!r}"
     return ""
-
-
-def _scale(row: Mapping[str, Any]) -> float:
-    """The largest number that those of a row are sums and differences of."""
-    sides = [abs(row.get(c) or 0.0) for c in ("value", "production", "other")]
-    return max(sides, default=0.0)
-
-
-def _same(name: str, mine: Any, theirs: Any, scale: float) -> bool:  # noqa: ANN401 - of any type
-    if not isinstance(mine, float) or not isinstance(theirs, float):
-        return bool(mine == theirs)
-    if math.isnan(mine) or math.isinf(mine):
-        return repr(mine) == repr(theirs)
-    if name == "se" and max(mine, theirs) <= ALIKE * scale:
-        return True
-    relative = name in {"lift", "lift_low", "lift_high", "covered", "clipped"}
-    floor = FLOOR * (1.0 if relative else scale)
-    return abs(mine - theirs) <= CLOSE * max(abs(mine), abs(theirs)) + floor
 
 
 def compared(seed: int, only: str | None = None, size: str | None = None) -> tuple[int, list[str]]:
@@ -159,24 +134,22 @@ def compared(seed: int, only: str | None = None, size: str | None = None) -> tup
     log = some_log(seed, size=size)
     count, wrong = 0, []
     before: dict[object, Any] = {}
-    drawn = set(np.random.default_rng([19, seed]).permutation(list(CHANGES))[:DRAWN].tolist())
+    drawn = np.random.default_rng([19, seed]).permutation(list(CHANGES))[:DRAWN]
     for number, (name, change) in enumerate(CHANGES.items()):
-        if (only is not None and only not in name) or (only is None and name not in drawn):
+        if name not in drawn if only is None else only not in name:
             continue
         after = change.after(log, np.random.default_rng([13, seed, number]))
         if after is None:
             continue
-        mine = log if change.before is None else change.before(log)
-        side = before.get(change.before)
-        if side is None:
-            side = before[change.before] = Side(mine, mine.read())
+        if change.before not in before:
+            mine = log if change.before is None else change.before(log)
+            before[change.before] = Side(mine, mine.read())
         for asked in questions(log, dropping=change.dropping):
             key = change.before, asked.name, change.dropping
             if key not in before:
-                before[key] = asked.of(side)
-            found = difference(before[key], asked.of(after))
+                before[key] = asked.of(before[change.before])
             count += 1
-            if found:
+            if found := difference(before[key], asked.of(after)):
                 wrong.append(f"{name}, {asked.name}: {found}")
     return count, wrong
 
@@ -190,27 +163,20 @@ def contradictions(seed: int) -> tuple[int, list[str]]:
     log = some_log(seed, size="small")
     rows = int(rng.integers(1, 41))
     log = log.taking(rng.permutation(log.size)[:rows])
-    count, wrong = 0, []
     side = Side(log, log.read())
-    for asked in questions(log):
-        for row in asked.of(side):
-            if "verdict" not in row:
-                continue
-            count += 1
-            wrong += [f"{asked.name}: {said}" for said in _against(row, row.get("records"))]
-    return count, wrong
+    asked = questions(log)
+    told = [(each.name, row) for each in asked for row in each.of(side) if "verdict" in row]
+    return len(told), [f"{name}: {said}" for name, row in told for said in _against(row)]
 
 
-def _against(row: Mapping[str, Any], records: float | None) -> Iterator[str]:
+def _against(row: Mapping[str, Any]) -> Iterator[str]:
     """What of a row speaks against its verdict."""
-    word = row["verdict"]
+    word, records = row["verdict"], row.get("records")
     if records is not None and records < 30 and word != "cannot tell":
         yield f"{word!r} of {records} records"
-    ends = [("change_low", "change_high"), ("lift_low", "lift_high")]
-    if "against" in row:
-        ends = [("all_low", "all_high")]
-    for low, high in ends:
-        if word == "better" and not (row[low] is not None and row[low] > 0):
-            yield f"better, and {low} is {row[low]}"
-        if word == "worse" and not (row[high] is not None and row[high] < 0):
-            yield f"worse, and {high} is {row[high]}"
+    for name in ("all",) if "against" in row else ("change", "lift"):
+        low, high = row[f"{name}_low"], row[f"{name}_high"]
+        if word == "better" and not (low is not None and low > 0):
+            yield f"better, and {name}_low is {low}"
+        if word == "worse" and not (high is not None and high < 0):
+            yield f"worse, and {name}_high is {high}"

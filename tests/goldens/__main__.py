@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.goldens import answers
-from tests.goldens.questions import Question, questions
+from tests.goldens.questions import questions
 
 _MOST = 12  # differences of one question that are printed
 
@@ -22,31 +22,20 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only questions with this text in their name")
     parser.add_argument("--times", action="store_true", help="print how long each question takes")
     asked = parser.parse_args()
-    wanted = [question for question in questions() if asked.only in question.name]
-    now = {question.name: _answer(question, asked.times) for question in wanted}
-    if asked.write:
-        kept = answers.read() if asked.only and answers.FILE.exists() else {}
-        answers.write(kept | now)
-        return 0
-    return _compare(now, everything=not asked.only)
-
-
-def _answer(question: Question, timed: bool) -> answers.Answer:
-    start = time.process_time()
-    answer = answers.answer_of(question)
-    if timed:
-        print(f"{time.process_time() - start:6.2f} s  {question.name}", flush=True)  # noqa: T201
-    return answer
-
-
-def _compare(now: dict[str, answers.Answer], *, everything: bool) -> int:
-    kept, wrong = answers.read(), 0
-    for name, given in now.items():
+    kept, now, wrong = answers.read(), dict[str, answers.Answer](), 0
+    for question in (each for each in questions() if asked.only in each.name):
+        start, name = time.process_time(), question.name
+        now[name] = given = answers.answer_of(question)
+        if asked.times:
+            print(f"{time.process_time() - start:6.2f} s  {name}", flush=True)  # noqa: T201
         found = answers.differences(kept[name], given) if name in kept else ["no answer was kept"]
-        if found:
+        if found and not asked.write:
             wrong += 1
             print(f"{name}: {len(found)} differences", *found[:_MOST], sep="\n    ", flush=True)  # noqa: T201
-    if everything and (left := kept.keys() - now.keys()):
+    if asked.write:
+        answers.write((kept if asked.only else {}) | now)
+        return 0
+    if not asked.only and (left := kept.keys() - now.keys()):
         print(f"{len(left)} answers that were kept are not asked for, such as {min(left)!r}")  # noqa: T201
     print(f"{len(now)} questions, {wrong} with other answers than were kept")  # noqa: T201
     return int(wrong > 0)

@@ -1,12 +1,13 @@
 """The logs that the goldens ask about: drawn from fixed seeds, by the public API alone.
 
-A `Case` is a log with candidates for it. There are three kinds: small random logs that have every
+A `Scene` is a log with candidates for it. There are three kinds: small random logs that have every
 role a column can have, simulated click models, and a shop.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.cases.tables import lists_table, marginals_table
 
 
 @dataclass(frozen=True)
-class Case:
+class Scene:
     """A log, and policies by name: candidates, and the one that logged it."""
 
     log: fc.Log
@@ -66,7 +67,7 @@ DRAWS: dict[str, Draw] = {
 
 
 @functools.cache
-def random_case(name: str, seed: int) -> Case:
+def random_case(name: str, seed: int) -> Scene:
     """The random log of this name and number, with its candidates."""
     found = drawn(f"{name} {seed}", DRAWS[name])
     shown, new = found.shown, found.candidate
@@ -76,7 +77,7 @@ def random_case(name: str, seed: int) -> Case:
     mixed = half_new(found)
     best = [list(next(iter(new[q]))) for q in new]
     old = [list([*shown[q]][-1]) for q in new]
-    return Case(
+    return Scene(
         found.log,
         {
             "ranking": fc.Ranking({"context": list(new), "items": best}),
@@ -96,19 +97,17 @@ def random_case(name: str, seed: int) -> Case:
 def _world(name: str) -> Any:  # noqa: ANN401 - a World
     rng = np.random.default_rng(3)
     attraction = 0.05 + 0.5 * rng.beta(0.5, 1.2, (25, 8))
-    match name:
-        case "pbm":
-            return simulate.PBM(attraction, [1, 0.7, 0.5, 0.35, 0.25])
-        case "dbn":
-            return simulate.DBN(attraction, rng.uniform(0.4, 0.9, (25, 8)), 0.75, 5)
-        case "cascade":
-            return simulate.Cascade(attraction, 5)
-        case "dcm":
-            return simulate.DCM(attraction, [0.8, 0.7, 0.6, 0.5, 0.4])
-        case "dctr":
-            return simulate.DCTR(attraction, 5)
-        case _:
-            return simulate.ItemPosition(attraction[:, :, None] * rng.uniform(0.2, 1, (25, 8, 5)))
+    worlds: dict[str, Callable[[], Any]] = {
+        "pbm": lambda: simulate.PBM(attraction, [1, 0.7, 0.5, 0.35, 0.25]),
+        "dbn": lambda: simulate.DBN(attraction, rng.uniform(0.4, 0.9, (25, 8)), 0.75, 5),
+        "cascade": lambda: simulate.Cascade(attraction, 5),
+        "dcm": lambda: simulate.DCM(attraction, [0.8, 0.7, 0.6, 0.5, 0.4]),
+        "dctr": lambda: simulate.DCTR(attraction, 5),
+        "item-position": lambda: simulate.ItemPosition(
+            attraction[:, :, None] * rng.uniform(0.2, 1, (25, 8, 5))
+        ),
+    }
+    return worlds[name]()
 
 
 SIMULATED = ("pbm", "dbn", "cascade", "dcm", "dctr", "item-position")
@@ -116,7 +115,7 @@ SIMULATED = ("pbm", "dbn", "cascade", "dcm", "dctr", "item-position")
 
 
 @functools.cache
-def simulated(name: str) -> Case:
+def simulated(name: str) -> Scene:
     """A log of four thousand records over ten days, by a ranker that drifts."""
     production = simulate.Drifting(25, 8, 5, seed=4, days=10, events=0.3, variants=(2, 6))
     simulation = simulate.Simulation(
@@ -136,11 +135,11 @@ def simulated(name: str) -> Case:
         "observed": fc.Observed(fc.read_log(last_day, context="query", clicks=None)),
         "logging": simulation.logging(),
     }
-    return Case(log, policies)
+    return Scene(log, policies)
 
 
 @functools.cache
-def contradicting() -> Case:
+def contradicting() -> Scene:
     """No click model holds, and every list was shown often: the ladder and `ip` disagree."""
     rng = np.random.default_rng(8)
     lists = np.array([rng.permutation(5)[:3] for _ in range(32)])
@@ -154,7 +153,7 @@ def contradicting() -> Case:
         name: fc.Ranking({"context": list(range(8)), "items": ids[first::4]})
         for first, name in enumerate(("first", "ranking", "old", "last"))
     }
-    return Case(log, candidates)
+    return Scene(log, candidates)
 
 
 # --- the shop -------------------------------------------------------------------------------------
@@ -168,9 +167,9 @@ SHOPS: dict[str, dict[str, Any]] = {
 
 
 @functools.cache
-def shop(name: str) -> Case:
+def shop(name: str) -> Scene:
     """A log of the shop with its candidates."""
     drawn = shops.draw(shops.Shop(catalogue=5_000, **SHOPS[name]), seed=11)
     log = fc.read_log(drawn.log, context="query", period="day", unit="user")
     lists = drawn.candidates.items()
-    return Case(log, {name: fc.Ranking(table, context="query") for name, table in lists})
+    return Scene(log, {name: fc.Ranking(table, context="query") for name, table in lists})

@@ -17,9 +17,10 @@ import foreclick as fc
 from foreclick.questions.backtest import backtest_by
 from foreclick.run.holdout import Protocol
 from tests.answers import clipped
+from tests.cases.asking import ask
 from tests.cases.plain import Draw
 from tests.goldens import logs
-from tests.goldens.logs import Case
+from tests.goldens.logs import Scene
 
 WEIGHTED = ("list", "prefix", "ip", "item", "pbm", "rctr", "rcm")
 BY_SLOT = WEIGHTED[2:]
@@ -46,7 +47,7 @@ class About:
     """Questions about one case, which is drawn when the first of them is asked."""
 
     name: str
-    case: Callable[[], Case]
+    case: Callable[[], Scene]
 
     def asked(
         self,
@@ -57,14 +58,12 @@ class About:
     ) -> Question:
         """A verb with candidates by name; options that begin with @ are policies by name, too."""
 
-        def ask() -> Any:  # noqa: ANN401 - a Result
+        def answer() -> Any:  # noqa: ANN401 - a Result
             case = self.case()
-            given = {key: _looked_up(case, value) for key, value in options.items()}
-            named = {one: case.policies[one] for one in policies}
-            of = [named] if verb is fc.compare else list(named.values())
-            return verb(case.log if verb is fc.check else case.tally, *of, **given)
+            log = case.log if verb is fc.check else case.tally
+            return ask(verb, log, case.policies, *policies, **options)
 
-        return Question(f"{self.name}: {name}", ask)
+        return Question(f"{self.name}: {name}", answer)
 
     def evaluate(self, name: str, policy: str = "ranking", **options: Any) -> Question:  # noqa: ANN401
         """An evaluation."""
@@ -73,12 +72,6 @@ class About:
     def compare(self, name: str, *policies: str, **options: Any) -> Question:  # noqa: ANN401
         """A comparison."""
         return self.asked(f"compare {name}", fc.compare, *policies, **options)
-
-
-def _looked_up(case: Case, value: Any) -> Any:  # noqa: ANN401 - an option
-    if isinstance(value, str) and value.startswith("@"):
-        return case.policies[value.removeprefix("@")]
-    return value
 
 
 def questions(kinds: tuple[str, ...] = ("random", "simulated", "shop")) -> list[Question]:
@@ -228,47 +221,31 @@ def _further(about: About) -> Iterator[Question]:
 
 def _changed(about: About, number: int) -> Iterator[Question]:
     """What is asked of one click model each: the verbs that change something, and rare options."""
-    best: tuple[dict[str, Any], ...] = (
-        {},
-        {"estimators": "ip", "pessimism": 2.0, "judge": "ip", **CLICKS},
-        {"max_change": 0.3, "min_shown": 20, **CLICKS},
-        {"deterministic": True, "metrics": "dcg@5"},
-        {"banned": [0, 1], "metrics": "dcg@5"},
-        {"estimators": "item", **CLICKS},
-    )
-    backtests: tuple[dict[str, Any], ...] = (
-        {"forward": True},
-        {"block": 3},
-        {"weight": "records"},
-        {"ranks": 10},
-        {"min_held": 5},
-        {"ranks": (2, 6)},
-    )
-    curves: tuple[dict[str, Any], ...] = (
-        {"by": "class"},
-        {"within": "context"},
-        {"within": "period"},
-        {"confidence": 0.99},
-        {"confidence": 0.9},
-        {"confidence": 0.8},
-    )
-    plans: tuple[dict[str, Any], ...] = (
-        {"min_effect": 0.05},
-        {"days": 7},
-        {"share": 0.05, "power": 0.9},
-        {"power": 0.95},
-        {"days": 3},
-        {"confidence": 0.9},
-    )
-    yield about.asked("optimize", fc.optimize, **best[number])
-    weighted = {"estimators": ["ip", "item", "pbm"], **CLICKS, **backtests[number]}
+    best, backtest, curve, plan = _RARE[number]
+    yield about.asked("optimize", fc.optimize, **best)
+    weighted = {"estimators": ["ip", "item", "pbm"], **CLICKS, **backtest}
     yield about.asked("backtest otherwise", _backtest, **weighted)
-    yield about.asked("examination otherwise", fc.examination, **curves[number])
-    yield about.asked("explore", fc.explore, "ranking", **plans[number], **CLICKS)
+    yield about.asked("examination otherwise", fc.examination, **curve)
+    yield about.asked("explore", fc.explore, "ranking", **plan, **CLICKS)
     look = (fc.check, fc.contexts, fc.judgments)[number % 3]
     yield about.asked(look.__name__, look)
     if number == 0:
         yield about.asked("report", fc.report, "ranking", **CLICKS)
+
+
+_BY_IP: dict[str, Any] = {"estimators": "ip", "pessimism": 2.0, "judge": "ip", **CLICKS}
+_FEW_CHANGES: dict[str, Any] = {"max_change": 0.3, "min_shown": 20, **CLICKS}
+_BANNED: dict[str, Any] = {"banned": [0, 1], "metrics": "dcg@5"}
+_ONE_LIST: dict[str, Any] = {"deterministic": True, "metrics": "dcg@5"}
+_RARE: tuple[tuple[dict[str, Any], ...], ...] = (
+    ({}, {"forward": True}, {"by": "class"}, {"min_effect": 0.05}),
+    (_BY_IP, {"block": 3}, {"within": "context"}, {"days": 7}),
+    (_FEW_CHANGES, {"weight": "records"}, {"within": "period"}, {"share": 0.05, "power": 0.9}),
+    (_ONE_LIST, {"ranks": 10}, {"confidence": 0.99}, {"power": 0.95}),
+    (_BANNED, {"min_held": 5}, {"confidence": 0.9}, {"days": 3}),
+    ({"estimators": "item", **CLICKS}, {"ranks": (2, 6)}, {"confidence": 0.8}, {"confidence": 0.9}),
+)
+"""Rare options of `optimize`, `backtest`, `examination` and `explore`, about each click model."""
 
 
 def _backtest(log: Any, **options: Any) -> Any:  # noqa: ANN401 - of a protocol, and of the verb

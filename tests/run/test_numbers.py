@@ -16,7 +16,7 @@ from foreclick.question import Question, policy_depth
 from tests.answers import answer, log_of
 from tests.cases.case import Case, Measure, Row
 from tests.cases.hostile import case_of
-from tests.fuzz.judge import answers_of, ask
+from tests.fuzz.judge import answers_of, ask, column_of
 from tests.tries import tries
 from tests.truth import oracle
 from tests.truth.oracle import Record
@@ -71,24 +71,15 @@ def exactly(case: Case, model: str, clip: float) -> oracle.Row:
 def test_values_are_those_of_exact_fractions(part):
     for seed in range(10 * part, 10 * part + 10):
         case = far_case(seed)
-        for found in answers_of(ask(case, case.asked.slots)).values():
+        for found in answers_of(ask(case)).values():
             right = exactly(case, found.estimator, found.clip)
             assert hasattr(right.production, "denominator")  # a fraction
             where = f"{found.estimator}, M={found.clip}, seed {seed}"
-            pairs = {
-                "value": (found.value, right.value, 0.0),
-                "production": (found.production, right.production, 0.0),
-                "covered": (found.covered, right.covered, 0.0),
-                "clipped": (found.clipped, right.clipped, 1e-15),
-                "records": (found.stratum.records, right.records, 0.0),
-                "ess": (found.ess, right.ess, 0.0),
-            }
-            for name, (one, other, rounding) in pairs.items():
+            for name in ("value", "production", "covered", "clipped", "records", "ess"):
+                rounding = 1e-15 * (name == "clipped")
+                one, other = column_of(found, name), float(getattr(right, name))
                 assert one is not None
-                assert other is not None
-                assert math.isclose(one, float(other), rel_tol=SAME, abs_tol=rounding), (
-                    f"{name} of {where}: {one} is not {float(other)}"
-                )
+                assert math.isclose(one, other, rel_tol=SAME, abs_tol=rounding), f"{name}, {where}"
 
 
 @pytest.mark.parametrize("chance", [5e-324, 1e-308, 1e-61])
