@@ -9,7 +9,7 @@ to 702 and 4000 to 4002; figures on other seeds are in `docs/evidence.md`, and w
 `experiments/notes`.
 
 Thresholds of verdicts (how much must be covered, how many records are needed) are rules, not
-allowances: they stand in `questions.verdicts`.
+allowances: they stand in `questions.reasons`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.inference import anytime, t_quantile
-from foreclick.questions.verdicts import TUNED_PERIODS, TUNED_RECORDS
+from foreclick.questions.intervals import TUNED_PERIODS, TUNED_RECORDS
 from tests.questions.scenes import counted, two_lists
 
 LISTS = [["a", "b"], ["b", "a"], ["c", "a"]]

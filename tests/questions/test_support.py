@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import foreclick as fc
-from foreclick.questions.verdicts import NEXT_TRIAL
+from foreclick.questions.reasons import NEXT_TRIAL
 from tests.answers import log_of, repeated, same, theta_of
 from tests.cases import plain, tables
 from tests.questions.scenes import counted

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import foreclick as fc
+from foreclick.questions.evidence import Evidence
 from foreclick.questions.verdicts import (
     BETTER,
     BROKEN,
@@ -15,7 +16,6 @@ from foreclick.questions.verdicts import (
     SAME,
     UNKNOWN,
     WORSE,
-    Evidence,
     Verdict,
     guard,
     guarded,

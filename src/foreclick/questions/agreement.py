@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from foreclick.estimators import MEANINGS
 from foreclick.models import MODELS
-from foreclick.questions.verdicts import MIN_COVERED
+from foreclick.questions.reasons import MIN_COVERED
 from foreclick.results import format_value, span
 from foreclick.words import few, listed, plural
 

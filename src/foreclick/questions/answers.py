@@ -18,7 +18,8 @@ from foreclick.policies import Lists, Policy
 from foreclick.question import Question
 from foreclick.questions.agreement import Beside, agreement, is_blind, lifts, seen_words
 from foreclick.questions.errors import errors_table
-from foreclick.questions.verdicts import DISAGREE, UNKNOWN, Evidence, Verdict
+from foreclick.questions.evidence import Evidence
+from foreclick.questions.verdicts import UNKNOWN, Verdict
 from foreclick.results import Headline, Result, Value, format_value, span
 from foreclick.tallies import Tally
 from foreclick.words import few, number_of, plural
@@ -138,7 +139,7 @@ class Evaluation(Result):
         keys = ("metric", *self.by)  # not the clip: a ladder has none
         answer_of = {tuple(row[key] for key in keys): row for row in answers}
         verdicts = zip(self.rows, self.verdicts, strict=False)
-        disputed = {id(row) for row, verdict in verdicts if DISAGREE in verdict.because}
+        disputed = {id(row) for row, verdict in verdicts if verdict.disputed}
         return {
             name: [
                 Beside(answer_of[tuple(row[key] for key in keys)], row, id(row) in disputed)

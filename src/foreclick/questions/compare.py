@@ -21,12 +21,15 @@ from foreclick.metrics import USUAL_METRICS, AnyMetric, Metric, parse_any
 from foreclick.options import verb
 from foreclick.policies import Policy, PolicyLike, policy_for
 from foreclick.progress import planned
-from foreclick.questions import verdicts
 from foreclick.questions.agreement import check_words, sense_of
 from foreclick.questions.answers import fit_notes, lift_words, training_assumed
 from foreclick.questions.asked import LOGGING, largest_slots, make_question
 from foreclick.questions.depth import compared_down
+from foreclick.questions.evidence import beyond, evidence_for
+from foreclick.questions.intervals import ALL_SEEN, Pair, difference_ends
 from foreclick.questions.plan import answer_stages
+from foreclick.questions.reasons import DISAGREE, NEXT_BACKTEST
+from foreclick.questions.verdicts import BETTER, OPPOSITE, UNKNOWN, contradicts, judge
 from foreclick.results import Headline, Result, format_value
 from foreclick.rules import choice
 from foreclick.run.effort import announce_effort
@@ -88,8 +91,8 @@ class Comparison(Result):
                 if one == best and other != PRODUCTION:
                     words[other] = word
                 elif other == best:
-                    words[one] = verdicts.OPPOSITE.get(word)
-            above = [name for name, word in words.items() if word == verdicts.BETTER]
+                    words[one] = OPPOSITE.get(word)
+            above = [name for name, word in words.items() if word == BETTER]
             unclear = [name for name in words if name not in above]
             parts = [f"is better than {few(above)}"] if above else []
             parts += [f"cannot be told from {few(unclear)}"] if unclear else []
@@ -257,8 +260,8 @@ def _check(
     for row in rows:
         pair = row["candidate"], row["against"]
         one, check = ([of[name] for name in pair if name != PRODUCTION] for of in (answers, checks))
-        if verdicts.contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
-            row |= {"verdict": verdicts.UNKNOWN, "because": ""}
+        if contradicts(one, check, (row["verdict"], words.get(pair, row["verdict"]))):
+            row |= {"verdict": UNKNOWN, "because": ""}
             disputed.append(pair)
     doubtful = {name for pair in disputed for name in pair}
     covered = {name: one.covered for name, one in checks.items() if name not in doubtful}
@@ -266,7 +269,7 @@ def _check(
     if not disputed:
         return said
     pairs = few([" against ".join(pair) for pair in disputed])
-    return [f"{verdicts.DISAGREE.capitalize()} on {pairs}. {verdicts.NEXT_BACKTEST}", *said]
+    return [f"{DISAGREE.capitalize()} on {pairs}. {NEXT_BACKTEST}", *said]
 
 
 def _next_step(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -274,7 +277,7 @@ def _next_step(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     unknown = [
         row
         for row in rows
-        if row["against"] == PRODUCTION and row["verdict"] == verdicts.UNKNOWN and row["because"]
+        if row["against"] == PRODUCTION and row["verdict"] == UNKNOWN and row["because"]
     ]
     best = max(unknown, key=lambda row: float(row["value"]), default=None)
     if best is None:
@@ -308,21 +311,21 @@ def _pairs(
         joint = first.estimates.joint(list(seen.values()), production=True)
         freedom = first.estimates.freedom(0)
     paired = inference.contrasts(values, joint, pairs, confidence, freedom)
-    unseen = [*(one.unseen() for one in seen.values()), verdicts.SEEN]
-    further = [*(verdicts.beyond(one, largest) for one in seen.values()), 0.0]
+    unseen = [*(one.unseen() for one in seen.values()), ALL_SEEN]
+    further = [*(beyond(one, largest) for one in seen.values()), 0.0]
     rows: list[dict[str, Any]] = []
     for (i, j), change, se in zip(pairs, paired.change.tolist(), paired.se.tolist(), strict=True):
         apart = unseen[i].against(unseen[j])
         both = joint[np.ix_([i, j], [i, j])]
-        ends = verdicts.difference_ends(values[i], values[j], both, paired.joint, apart)
-        pair = verdicts.Pair(seen[names[i]], seen.get(names[j]))
-        evidence = verdicts.evidence_for(pair, ends, largest, confidence, production=production)
+        ends = difference_ends(values[i], values[j], both, paired.joint, apart)
+        pair = Pair(seen[names[i]], seen.get(names[j]))
+        evidence = evidence_for(pair, ends, largest, confidence, production=production)
         evidence = replace(
             evidence,
             low=(evidence.low or 0.0) - further[j],
             unseen=evidence.unseen + sum(unseen[j]) + further[j],
         )
-        verdict = verdicts.judge(evidence, min_effect)
+        verdict = judge(evidence, min_effect)
         rows.append(
             {
                 "candidate": names[i],
@@ -347,6 +350,6 @@ def _pairs(
     blank |= dict.fromkeys(("lift", "lift_low", "lift_high"))
     for name in (name for name in named if name not in seen):
         row = {"candidate": name, "against": PRODUCTION, "value": None, "other": production}
-        row |= blank | {"covered": named[name].covered, "verdict": verdicts.UNKNOWN, "because": ""}
+        row |= blank | {"covered": named[name].covered, "verdict": UNKNOWN, "because": ""}
         rows.append(row)
     return rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from foreclick.estimation.breakdown import variance_by_source
 from foreclick.estimation.sources import KINDS, MARGIN
-from foreclick.questions.verdicts import SEEN, Pair
+from foreclick.questions.intervals import Pair
 from foreclick.results import Result, Value
 
 COLUMNS = ("kind", "source", "lift_se", "share", "less", "more")
@@ -35,7 +35,7 @@ def error_rows(pair: Pair, row: Mapping[str, Any]) -> list[dict[str, Value]]:
         | {"share": variance / total, "less": 0.0, "more": 0.0}
         for source, variance in variances.items()
     ]
-    unseen = one.unseen().against(SEEN if pair.baseline is None else pair.baseline.unseen())
+    unseen = pair.unseen()
     margin = {
         "lift_se": 0.0,
         "share": 0.0,

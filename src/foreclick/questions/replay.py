@@ -30,7 +30,8 @@ from foreclick.progress import report_step
 from foreclick.question import check_metrics
 from foreclick.questions.asked import largest_slots, make_question
 from foreclick.questions.check import traffic_notes
-from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, Pair, judge_pairs
+from foreclick.questions.intervals import Pair
+from foreclick.questions.verdicts import BETTER, UNKNOWN, WORSE, judge_pairs
 from foreclick.results import Headline, Result, format_value, span
 from foreclick.rules import column
 from foreclick.run.estimate import estimate

@@ -7,7 +7,7 @@ import html
 import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
@@ -42,11 +42,11 @@ from foreclick.questions.backtest import Backtest
 from foreclick.questions.backtest import backtest as run_backtest
 from foreclick.questions.check import Check, check_of, counting
 from foreclick.questions.depth import compared_down
-from foreclick.questions.evaluate import evaluate, inquire, result_row
+from foreclick.questions.inquiry import Request, inquire, result_row
+from foreclick.questions.intervals import Pair
 from foreclick.questions.plan import CONTEXTS, SEGMENTS, report_stages
 from foreclick.questions.replay import Replay
 from foreclick.questions.support import LATTICE, Support, support_of, support_question
-from foreclick.questions.verdicts import Pair
 from foreclick.results import Headline, Result, Value
 from foreclick.rules import flag
 from foreclick.run.effort import announce_effort
@@ -54,7 +54,6 @@ from foreclick.run.estimate import context_values, estimate
 from foreclick.tallies import LogLike, Tally, local_tally
 
 TOP = 3  # so many contexts that gain, and so many that lose, are named
-_USUAL = {"missing": "error", "confidence": 0.95, "min_effect": 0.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,15 +170,17 @@ def report(
     if baseline is not None:
         policies["the baseline"] = policy_for(tally, baseline, "baseline")
     wanted, _ = compared_down(tally, policies, asked, USUAL_METRICS)
-    level = confidence if isinstance(confidence, Confidence) else Confidence(confidence)
-    options: dict[str, Any] = {
-        "metrics": asked,
-        "missing": missing,
-        "baseline": baseline,
-        "confidence": replace(level, past=None),
-        "min_effect": min_effect,
-    }
-    guarded = options | {"guardrails": guardrails}
+    request = Request(
+        metrics=asked,
+        missing=missing,
+        baseline=baseline,
+        confidence=confidence,
+        min_effect=min_effect,
+        guardrails=guardrails,
+    )
+    level = request.level
+    # A backtest or a replay corrects the answer alone.
+    alone = replace(request, confidence=replace(level, past=None))
     sums_of = [metric for metric in wanted if isinstance(metric, Metric)]
     earned = [metric for metric in sums_of if not metric.shown]
     held_out = bool(backtest and earned and tally.shape.period) and count_periods(tally) > 1
@@ -187,14 +188,15 @@ def report(
     further = {"segments": bool(by), "contexts": bool(sums_of), "backtest": held_out}
     parts: dict[str, Any] = {}
     with planned(report_stages(tally, depths, **further)):
-        answer = inquire(tally, heard, policy, **(guarded | {"confidence": level}))
+        answer = inquire(tally, heard, policy, request)
         usual = [e.name for e in answer.question.estimators]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForeclickWarning)  # the answer has given it already
             # Where logging probabilities are known, `list` or `ip` alone answers.
             models = None
             if any(name.startswith("ladder") for name in usual):
-                models = inquire(tally, heard, policy, **options, estimators="all")
+                every = replace(alone, estimators="all", guardrails=None)
+                models = inquire(tally, heard, policy, every)
             seen, said = None, list[str]()
             if sums_of:
                 lattice = parse_estimators(
@@ -218,7 +220,8 @@ def report(
             if by:
                 report_step("evaluating each segment")
                 report_reached(SEGMENTS)
-                parts["segments"] = evaluate(tally, policy, **guarded, by=by)
+                segments = inquire(tally, heard, policy, replace(alone, by=by))
+                parts["segments"] = segments.answer(estimate(tally, segments.question))
         if sums_of:
             report_step("comparing contexts")
             report_reached(CONTEXTS)
@@ -245,7 +248,7 @@ def report(
         **parts,
         past=level.past if isinstance(level.past, Replay) else None,
         confidence=level.level,
-        made=tuple(_made(log, tally, {"by": by or None, **options, "confidence": confidence})),
+        made=tuple(_made(log, tally, replace(request, by=by or None))),
         date=dt.datetime.now(dt.UTC),
     )
 
@@ -282,7 +285,7 @@ def _has(question: Question, other: Question) -> bool:
     )
 
 
-def _made(log: LogLike, tally: Tally, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _made(log: LogLike, tally: Tally, asked: Request) -> Iterator[tuple[str, str]]:
     """Versions, columns, counts and the call, for whoever wants to repeat it."""
     if isinstance(log, Log):
         yield "Log", f"{log.rows:,} rows in {log.source.name}"
@@ -294,10 +297,10 @@ def _made(log: LogLike, tally: Tally, options: Mapping[str, Any]) -> Iterator[tu
     if tally.dropped_rows:
         causes = ", ".join(f"{cause}: {rows:,}" for cause, rows in tally.dropped.items())
         yield "Rows left out", f"{tally.dropped_rows:,} ({causes})"
-    call = [f"metrics={[str(metric) for metric in options['metrics']]!r}"]
-    for name, value in options.items():
-        usual = name == "metrics" or (name in _USUAL and value == _USUAL[name])
-        if value is not None and not usual:
+    call = [f"metrics={[str(metric) for metric in parse_any(asked.metrics)]!r}"]
+    for option in fields(Request)[1:]:
+        name, value = option.name, getattr(asked, option.name)
+        if value != option.default:
             plain = name == "by" or isinstance(value, str | float | int)
             call.append(f"{name}={value!r}" if plain else f"{name}=…")
     yield "Call", f"fc.report(log, candidate, {', '.join(call)})"

@@ -18,7 +18,7 @@ from foreclick.progress import planned
 from foreclick.question import Missing, Question
 from foreclick.questions.asked import estimates_for, make_question
 from foreclick.questions.plan import answer_stages
-from foreclick.questions.verdicts import NEXT_TRIAL, next_periods
+from foreclick.questions.reasons import NEXT_TRIAL, next_periods
 from foreclick.results import Headline, Result, Value, format_value
 from foreclick.run.estimate import estimate
 from foreclick.tallies import LogLike, Tally, local_tally
