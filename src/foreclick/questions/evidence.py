@@ -40,6 +40,7 @@ class Evidence:
         trained_before: whether it is said to be trained before they came.
         converged: whether the fits of the estimator are solved.
         own_clicks_z: z of a part's own clicks against the click rates that all parts share.
+        lift: the ends of the interval of the lift alone, where there is one.
     """
 
     estimator: str
@@ -65,14 +66,16 @@ class Evidence:
     own_clicks_z: float = 0.0
     lasting: float = 0.0
     past: str = "the backtest"
+    lift: tuple[float, float] | None = None
 
     @property
     def changes(self) -> str:
-        """The interval of the change in a sentence without its end."""
+        """A sentence without its end: the interval of the lift, as the table has it."""
         low, high, production = self.low, self.high, self.production
         if low is None or high is None or not production:
             return f"{self.metric} changes by {span('change', low, high)}"
-        return f"{self.metric} changes by {span('lift', low / production, high / production)}"
+        ends = self.lift or (low / production, high / production)
+        return f"{self.metric} changes by {span('lift', *ends)}"
 
     def relative(self, size: float) -> str:
         """How much something is, relative to production if that is anything."""
@@ -111,10 +114,10 @@ def evidence_for(
     # Of clicks, 0 or 1 at a position that counts at most once, the variance is below the mean.
     simple = not isinstance(one.metric, Ratio) and largest.get(one.metric, 1.0) == 1.0
     simple = simple and max(one.parts[0].metric.theta) <= 1
-    low, high = ends["change_low"], ends["change_high"]
+    low, high, lift = ends["change_low"], ends["change_high"], None
     if ends["lift_low"] is not None and ends["lift_high"] is not None and other:
-        low = min(low or 0.0, ends["lift_low"] * other)
-        high = max(high or 0.0, ends["lift_high"] * other)
+        lift = ends["lift_low"], ends["lift_high"]
+        low, high = min(low or 0.0, lift[0] * other), max(high or 0.0, lift[1] * other)
     return Evidence(
         estimator=one.estimator,
         metric=one.metric.name,
@@ -139,6 +142,7 @@ def evidence_for(
         own_clicks_z=one.own_clicks_z if one.ladder and one.has_variance else 0.0,
         error=error,
         past=past,
+        lift=lift,
     )
 
 
