@@ -75,8 +75,8 @@ MOST_ROUNDS, SETTLED = 30, 0.2
 to four rounds mostly, in nine on one of 412 golden questions. Beyond, the fit did not converge."""
 
 MIXED_ROUNDS, MIXED_SETTLED = 12, 0.01
-"""Coefficients and exposures of classes are found in turn, until the intercept moves by less: in
-three to five rounds on the exam's logs."""
+"""Coefficients and exposures of classes are found in turn, until the intercept moves by less, and
+where items compete log p does: in three to five rounds on the exam's logs."""
 
 RISES = 1.5
 """z from which production's rise counts: of a log whose rankers got better, one-sided.
@@ -226,7 +226,8 @@ def _fit_candidates(
         fitted_pairs(view.batch, log).with_candidates(own)
         for view, own in zip(known, used, strict=True)
     ]
-    given = log.spec.ladder.examination is not None
+    # Where items compete, p is that of what stands beside a slot, too: the log's fit has found it.
+    given = log.spec.ladder.examination is not None or log.reading.choice
     beta = np.append(log.parameters.beta, np.zeros(4 * len(used[0])))
     start = replace(log.parameters, beta=beta)
     near = solve(parts, start, given=given, close=1e-3, earlier=earlier)
@@ -534,16 +535,23 @@ def _fit_mixed(batches: Sequence[Batch], fit: LadderFit, found: ClassFit) -> Lad
     if spec.rise and not classes.choice.any():  # by one way of reading, it is not found as surely
         at = replace(at, beta=np.append(at.beta, 0.0))
     before: tuple[float, float] | None = None
+
+    def read_at(at: RateParameters) -> LadderFit:
+        """With exposures by these parameters; where items compete, p is also that of the others."""
+        own = classes.at(at.p) if classes.choice.any() else classes
+        reading = Reading(spec.reward, spec.unit, classes=own, rounds=(at,))
+        return replace(fit, parameters=at, reading=reading)
+
     while iteration < MIXED_ROUNDS and not moved < MIXED_SETTLED:
         iteration += 1
-        if classes.choice.any():  # the p of the list's clicks is that of its items' competition
-            classes = classes.at(at.p)
-        reading = Reading(spec.reward, spec.unit, classes=classes, rounds=(at,))
-        fit = replace(fit, parameters=at, reading=reading)
+        fit = read_at(at)
         parts = _pairs(batches, fit)
         solution = solve(parts, at, given=False, close=1e-3)
         now = float(at.beta[0]), float(solution.parameters.beta[0])
-        moved, at = abs(now[1] - now[0]), _strengths(parts, fit, solution.parameters)
+        moved = abs(now[1] - now[0])
+        if fit.reading.choice:
+            moved = max(moved, float(abs(np.log(solution.parameters.p / at.p)).max()))
+        at = _strengths(parts, fit, solution.parameters)
         if fit.reading.choice and before is not None and moved >= MIXED_SETTLED:
             at = at.moved(_longer(before, now, len(solution.slope)))
         before = now
@@ -552,6 +560,7 @@ def _fit_mixed(batches: Sequence[Batch], fit: LadderFit, found: ClassFit) -> Lad
     _reported("Classes of readers", found.report)
     _reported("Coefficients by classes of readers", solution.report)
     reports = (*fit.reports, found.report, alternation, solution.report)
+    fit = read_at(solution.parameters) if fit.reading.choice else fit
     return replace(fit, parameters=solution.parameters, reports=reports)
 
 

@@ -38,6 +38,8 @@ LEAST_RATE, MOST_RATE = 1e-6, 0.97
 """Bounds of click rates in likelihoods: no record excludes a class."""
 
 _LONGEST = 0.5
+_MOST_VARIANCE = 1.0  # of a rate, over its square; a correction of second order holds no further
+_MOST_AGAIN = 0.9  # of a change of exposures that comes back as another one
 
 
 class Patterns(NamedTuple):
@@ -75,6 +77,34 @@ class Patterns(NamedTuple):
         return np.asarray(ratio(total, sums(context, n, self.contexts)))
 
 
+class Competition(NamedTuple):
+    """How the items of lists compete: exposures fall as 1 / (1 + S), with S = Σ p α of a list.
+
+    Attributes:
+        weights: Shape (J, L): the probability of each class of choice.
+        p: Shape (J, K): its examination.
+    """
+
+    weights: Floats
+    p: Floats
+
+    def totals(self, data: Patterns, rate: Floats) -> Floats:
+        """Shape (X,): the mean of log(1 + S) over the records of contexts, by rates (L, K)."""
+        return data.mean_over_records((self.weights * np.log1p(self.p @ rate.T)).sum(axis=0))
+
+    def slope(self, data: Patterns, rate: Floats, moved: Floats) -> Floats:
+        """Shape (X,): how far these means move if rates move by `moved`, (L, K)."""
+        each = self.weights * (self.p @ moved.T) / (1 + self.p @ rate.T)
+        return data.mean_over_records(each.sum(axis=0))
+
+
+@kept
+def pair_clicks(batch: Batch, reward: str) -> Floats:
+    """Shape (P,): C."""
+    row, position, _ = batch.reward(reward)
+    return sums(batch.lists[batch.row_list[row], position], batch.n[row], batch.pair_count)
+
+
 def patterns(batch: Batch, reward: str) -> Patterns:
     """Those of a batch."""
     row, position, _ = batch.reward(reward)
@@ -90,7 +120,7 @@ def patterns(batch: Batch, reward: str) -> Patterns:
     lists = np.where(batch.lists == EMPTY, batch.pair_count, batch.lists)
     return Patterns(
         batch.pair_context.astype(np.intp),
-        sums(lists, hits, batch.pair_count + 1)[:-1],
+        pair_clicks(batch, reward),
         production_powers(batch, WITH_RISE).T,
         lists.astype(np.intp),
         batch.list_context.astype(np.intp),
@@ -147,16 +177,13 @@ def class_rates(
 ) -> ClassRates:
     """Rates by the exposures of one class, which these rates decide."""
     base = data.expected(classes.parameters.beta) * np.exp(classes.log_level[number])
-    found = start
+    found, chosen = start, classes.choice[[number]]
+    competition = Competition(np.ones((1, len(data.n)))[chosen], classes.p[[number]][chosen])
     if not classes.choice[number] and not classes.kappa[number]:
         rounds = 1
     for _ in range(rounds):
-        rate = found.alpha[data.lists]
-        exposure = class_exposure(classes, number, rate)
-        coupling = None
-        if classes.choice[number]:
-            coupling = data.mean_over_records((classes.p[number] * rate).sum(axis=1))
-        found = _next_rates(data, exposure, base, classes.parameters, found, coupling)
+        exposure = class_exposure(classes, number, found.alpha[data.lists])
+        found = _next_rates(data, exposure, base, classes.parameters, found, competition)
     return found
 
 
@@ -166,9 +193,14 @@ def _next_rates(
     base: Floats,
     at: RateParameters,
     before: ClassRates,
-    coupling: Floats | None,
+    competition: Competition,
 ) -> ClassRates:
-    """Rates by the exposures (L, K) of those before; `coupling`, (X,), is S where items compete."""
+    """Rates by the exposures (L, K) of those before.
+
+    Where items compete, these rates change exposures, which would change rates again. All of that
+    is foreseen: if log E falls by d, and each fall brings the share s of it again, it falls by
+    d / (1 − s) in the end.
+    """
     a, context, level = at.a, data.pair_context, before.level
     exposed = sums(data.lists, exposure * data.n[:, None], len(before.alpha))[:-1]
     due = exposed * base
@@ -179,11 +211,20 @@ def _next_rates(
         residual = sums(context, residual, data.contexts) + at.t * (1 - level)
         slope = sums(context, share * share * spread, data.contexts) + at.t
         level = level + np.maximum(residual / slope, -0.9 * level)
-    if coupling is not None:
-        step = (1 + coupling) * np.log(level / before.level)
-        level = before.level * np.exp(np.clip(step, -_LONGEST, _LONGEST))
-    m = base * taken(level, context)
-    return ClassRates(np.append((data.clicks + a) / (exposed + a / m), 0.0), level)
+    prior = a / (base * taken(level, context))
+    alpha = (data.clicks + a) / (exposed + prior)
+    if len(competition.p):
+        by_level = 1 - at.t / slope  # of log L, as log E falls
+        by_rate = 1 - prior / (exposed + prior) * taken(at.t / slope, context)  # of log α
+        rate = np.append(alpha, 0.0)[data.lists]
+        moved = np.append(alpha * by_rate, 0.0)[data.lists]
+        fall = competition.totals(data, rate)
+        fall -= competition.totals(data, before.alpha[data.lists])
+        share = np.minimum(competition.slope(data, rate, moved), _MOST_AGAIN)
+        fall = np.clip(fall / (1 - share), -_LONGEST, _LONGEST)
+        level = level * np.exp(by_level * fall)
+        alpha = alpha * np.exp(by_rate * taken(fall, context))
+    return ClassRates(np.append(alpha, 0.0), level)
 
 
 def log_likelihood(data: Patterns, classes: ReaderClasses, number: int, alpha: Floats) -> Floats:
@@ -299,9 +340,15 @@ def lists_read(
         rate: Shape (Q,): of pairs.
     """
     weights = class_weights(batch, reward, found)
+    clicks = np.zeros(len(rate))
+    clicks[: batch.pair_count] = pair_clicks(batch, reward)
+    variance = np.minimum(1 / (found.parameters.a + clicks), _MOST_VARIANCE)  # of Γ(C + a, ·)
     # Nothing has the rate 0: `EMPTY` is the number of the last.
     return MixedLists(
-        classes.down_to(lists.shape[1]), weights[context].T, np.append(rate, 0.0)[lists]
+        classes.down_to(lists.shape[1]),
+        weights[context].T,
+        np.append(rate, 0.0)[lists],
+        np.append(variance, 0.0)[lists],
     )
 
 
@@ -313,12 +360,11 @@ def mixed_rates(
     data = patterns(batch, reward)
     base, found = data.expected(parameters.beta), start_rates(data, parameters)
     weights = class_weights(batch, reward, classes)[data.list_context].T
+    competition = Competition(weights[classes.choice], classes.p[classes.choice])
     for _ in range(INNER_ROUNDS):
         rate = found.alpha[data.lists]
         exposure = MixedLists(classes, weights, rate).readers() * parameters.p
-        chosen = (weights * classes.choice[:, None] * (classes.p @ rate.T)).sum(axis=0)
-        coupling = data.mean_over_records(chosen)
-        found = _next_rates(data, exposure, base, parameters, found, coupling)
+        found = _next_rates(data, exposure, base, parameters, found, competition)
     return found
 
 

@@ -43,13 +43,14 @@ class ReaderClasses:
     log_level: Floats
     parameters: RateParameters
 
-    def exposures(self, rate: Floats) -> list[Floats]:
+    def exposures(self, rate: Floats, variance: Floats | float = 0.0) -> list[Floats]:
         """By class, shape (L, K) each: how much each slot is read.
 
         Args:
             rate: Shape (L, K'): α of each slot, 0 where nothing is shown.
+            variance: of these rates, over their squares.
         """
-        return [class_exposure(self, j, rate) for j in range(len(self.p))]
+        return [class_exposure(self, j, rate, variance) for j in range(len(self.p))]
 
     def at(self, p: Floats) -> ReaderClasses:
         """With another reference, and p of classes in proportion to it."""
@@ -90,11 +91,21 @@ class ReaderClasses:
         )
 
 
-def class_exposure(classes: ReaderClasses, number: int, rate: Floats) -> Floats:
-    """Shape (L, K): how much each slot is read in one class."""
+def class_exposure(
+    classes: ReaderClasses, number: int, rate: Floats, variance: Floats | float = 0.0
+) -> Floats:
+    """Shape (L, K): how much each slot is read in one class, on average over what rates may be.
+
+    In choice, an item whose rate is uncertain takes clicks from itself as well. With q the share of
+    readers who click and ρ the relative variance, e is 1 − ρ q + Σ ρ q² times that of known rates,
+    to second order. Who stops does so above an item, so there the mean needs no correction.
+    """
     p, kappa = classes.p[number], classes.kappa[number]
     if classes.choice[number]:
-        return np.asarray(p / (1 + (p * rate).sum(axis=1, keepdims=True)))
+        read = p / (1 + (p * rate).sum(axis=1, keepdims=True))
+        clicked = read * rate
+        twice = variance * clicked**2
+        return np.asarray(read * (1 - variance * clicked + np.sum(twice, axis=1, keepdims=True)))
     if kappa > 0:
         read = np.ones(rate.shape)
         np.cumprod(1 - kappa * np.clip(rate[:, :-1], 0, 1), axis=1, out=read[:, 1:])
@@ -130,15 +141,17 @@ class MixedLists:
         classes: these, J of them.
         weights: Shape (J, L): the probability of each, of the contexts of lists.
         rate: Shape (L, K): α of slots; 0 where nothing is shown.
+        variance: Shape (L, K): of these rates, over their squares.
     """
 
     classes: ReaderClasses
     weights: Floats
     rate: Floats
+    variance: Floats | float = 0.0
 
     def _exposures(self) -> list[Floats]:
         """By class, shape (L, K) each: its part of the mean exposure."""
-        each = zip(self.weights, self.classes.exposures(self.rate), strict=True)
+        each = zip(self.weights, self.classes.exposures(self.rate, self.variance), strict=True)
         return [weight[:, None] * exposure for weight, exposure in each]
 
     def _shares(self) -> list[Floats]:
