@@ -1,38 +1,50 @@
 """What the tests see of an engine from outside."""
 
 import hashlib
+from collections.abc import Iterable
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from foreclick.engines import engine_of
 
-without_spark = pytest.mark.parametrize(
-    "engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
+MARKS: dict[str, Any] = {"spark": pytest.mark.spark, "postgres": pytest.mark.postgres}
+
+
+def on(*names: str) -> pytest.MarkDecorator:
+    """Give `engine` these values alone: "duckdb", "spark", "postgres"."""
+    values = [pytest.param(name, marks=MARKS.get(name, ())) for name in names]
+    return pytest.mark.parametrize("engine", values, indirect=True)
+
+
+without_spark = on("duckdb", "postgres")
 """For what another test already shows on Spark, where a query takes a second."""
 
-only_postgres = pytest.mark.parametrize(
-    "engine", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
-only_spark = pytest.mark.parametrize(
-    "engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
-)
+only_postgres, only_spark = on("postgres"), on("spark")
+on_servers = on("spark", "postgres")
+
+
+def each_on_one_worker(names: Iterable[str]) -> list[Any]:
+    """Engines of `elsewhere`, as parameters: an instance of one takes long to start."""
+    return [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+
 
 ODD = [
-    "a b",
-    "select",
-    'a"b',
-    "a`b",
-    "it's",
-    "a\\b",
-    "zoë 東京🦆",
-    "a\nb",
-    "{0}",
-    "%s",
-    "$1",
-    "a;b--",
+    *("a b", "select", 'a"b', "a`b", "it's", "a\\b"),
+    *("zoë 東京🦆", "a\nb", "{0}", "%s", "$1", "a;b--"),
 ]
 """Names and texts that a statement must hold as they are."""
+
+
+def assert_held_as_they_are(table, odd=ODD):
+    """An engine holds these texts, also as names: of a column, and of its alias."""
+    say = table.engine.say
+    inner = ", ".join(f"{say.literal(one)} AS {say.name(one)}" for one in odd)
+    outer = ", ".join(f"s.{say.name(one)} AS c{k}" for k, one in enumerate(odd))
+    kinds = pa.schema({f"c{k}": pa.string() for k in range(len(odd))})
+    sql = f"SELECT {outer} FROM (SELECT {inner} FROM {table.rows} AS s) AS s"
+    assert [*table.engine.ask(sql, kinds).to_pylist()[0].values()] == odd
 
 
 def kept(engine, step="foreclick_"):

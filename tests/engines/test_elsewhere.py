@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -21,7 +22,7 @@ from foreclick.engines.duckdb import DuckDB
 from foreclick.errors import EngineError
 from tests.cases.layouts import LOGS, WITHOUT_ARRAYS, assert_same_tally
 from tests.engines.elsewhere import NAMES
-from tests.engines.looking import ODD
+from tests.engines.looking import ODD, assert_held_as_they_are, each_on_one_worker
 from tests.tries import LONG
 
 SOME = ("everything", *(["times", "weights, in rows"] if LONG else []))
@@ -38,12 +39,11 @@ def _pairs() -> Iterator[Any]:
     for turn, name in enumerate(NAMES):
         ways = [*([] if name == "sqlite" else [LOGS]), WITHOUT_ARRAYS[:half], WITHOUT_ARRAYS[half:]]
         for number in range(len(LOGS)):
-            several = [way[number] for way in ways]
-            picked = several
+            picked = [way[number] for way in ways]
             if name == "bigquery":
-                picked = [log for log in several if str(log) in SOME]
+                picked = [log for log in picked if str(log) in SOME]
             elif not LONG:
-                one = several[(turn + number) % len(ways)]
+                one = picked[(turn + number) % len(ways)]
                 taken = (turn + number) % 2 == 0 or str(one).startswith("everything")
                 picked = [one] if taken else []
             for log in picked:
@@ -54,14 +54,7 @@ def _pairs() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def loaders(opened):
     """One instance of each engine."""
-    found = {}
-
-    def of(name):
-        if name not in found:
-            found[name] = opened(name)
-        return found[name]
-
-    return of
+    return cache(opened)
 
 
 @pytest.mark.parametrize(("name", "log"), [*_pairs()])
@@ -71,23 +64,11 @@ def test_the_tally_is_the_same_to_the_last_bit(loaders, name, log):
     assert_same_tally(there, log)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xdist_group(name))
-        for name in ("bigquery", "clickhouse", "datafusion")
-    ],
-)
+@pytest.mark.parametrize("name", each_on_one_worker(("bigquery", "clickhouse", "datafusion")))
 def test_names_and_text_are_what_they_are(loaders, name):
     # In BigQuery no column may be called so, and sqlglot cannot read it.
     odd = [one for one in ODD if name != "bigquery" or one not in ("a`b", "$1")]
-    table = engines.open_source(loaders(name)(pa.table({"one": [1]})))
-    say = table.engine.say
-    inner = ", ".join(f"{say.literal(one)} AS {say.name(one)}" for one in odd)
-    outer = ", ".join(f"s.{say.name(one)} AS c{k}" for k, one in enumerate(odd))
-    kinds = pa.schema({f"c{k}": pa.string() for k in range(len(odd))})
-    sql = f"SELECT {outer} FROM (SELECT {inner} FROM {table.rows} AS s) AS s"
-    assert [*table.engine.ask(sql, kinds).to_pylist()[0].values()] == odd
+    assert_held_as_they_are(engines.open_source(loaders(name)(pa.table({"one": [1]}))), odd)
 
 
 # --- hashes that would be wrong, engines nobody has tried -----------------------------------------

@@ -7,23 +7,15 @@ import tempfile
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 import foreclick as fc
 from foreclick.engines import default_engine, files
 from foreclick.engines.duckdb import DuckDB, laptop
 from foreclick.tallies import local_tally
+from tests.cases.plain import drawn
 
-LOG = pa.table(
-    {
-        "context": ["q"] * 60,
-        "items": [[1, 2], [2, 1], [3, 1]] * 20,
-        "clicks": [[0, 1], [1, 0], [1, 1], [0, 0], [1, 0], [0, 1]] * 10,
-        "day": [d for d in range(6) for _ in range(10)],
-    }
-)
-CANDIDATE = {"context": ["q"], "items": [[2, 1]]}
+CASE = drawn(1, records=60, contexts=1, depth=2, periods=6)
 
 
 class Far(DuckDB):
@@ -37,25 +29,24 @@ class Far(DuckDB):
         return super().ask(sql, schema, step)
 
 
-@pytest.fixture
-def log():
-    return fc.read_log(LOG, period="day", engine=Far(duckdb.connect()))
-
-
-def test_rows_come_home_once(log):
+def test_rows_come_home_once():
+    far, candidate = Far(duckdb.connect()), CASE.policy
+    log = CASE.read(engine=far)
+    assert log.engine is far
     tally, notes = local_tally(log)
     assert tally.engine is default_engine()
     assert notes == []
-    here = fc.tally(fc.read_log(LOG, period="day"))
+    here = fc.tally(CASE.log)
     assert tally.to_arrow().equals(here.to_arrow())
     assert local_tally(here) == (here, [])
-    before = log.engine.fetched
+    before = far.fetched
+    assert before > 0
     assert local_tally(log)[0] is local_tally(fc.tally(log))[0] is tally
-    fc.evaluate(log, CANDIDATE, estimators="ip", metrics="clicks@2")
+    fc.evaluate(log, candidate, estimators="ip", metrics="clicks@2")
     fc.backtest(log, estimators="ip")
-    fc.support(log, CANDIDATE, estimators="ip", metrics="clicks@2")
-    fc.compare(log, {"a": CANDIDATE}, estimators="ip", metrics="clicks@2")
-    assert log.engine.fetched == before
+    fc.support(log, candidate, estimators="ip", metrics="clicks@2")
+    fc.compare(log, {"a": candidate}, estimators="ip", metrics="clicks@2")
+    assert far.fetched == before
 
 
 # --- files of processes that share a directory ----------------------------------------------------

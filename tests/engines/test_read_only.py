@@ -68,7 +68,6 @@ def test_a_candidate_of_the_same_connection_is_read_alike(reader):
     here = fc.evaluate(log, fc.Ranking(table), **asked)
     there = fc.evaluate(fc.read_log(reader(log)), fc.Ranking(reader(table)), **asked)
     assert repr(here.to_dicts()) == repr(there.to_dicts())
+    faulty = pa.table({"context": ["q", None], "items": [[1]] * 2, "clicks": [[1]] * 2})
     with pytest.raises(InvalidLogError, match="context is null: 1 row"):
-        fc.read_log(
-            reader(pa.table({"context": ["q", None], "items": [[1]] * 2, "clicks": [[1]] * 2}))
-        )
+        fc.read_log(reader(faulty))

@@ -12,20 +12,22 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from tests.cases.layouts import ALL, LOGS, assert_same_tally, log_of, rows_of, tally_here
-
-ELSEWHERE = pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param("spark", marks=pytest.mark.spark),
-        pytest.param("postgres", marks=pytest.mark.postgres),
-    ],
-    indirect=True,
+from tests.cases.layouts import (
+    ALL,
+    LOGS,
+    WITHOUT_ARRAYS,
+    assert_same_tally,
+    log_of,
+    rows_of,
+    tally_here,
 )
+from tests.engines.looking import on_servers
+
+EVERYTHING = [log for log in WITHOUT_ARRAYS if str(log).startswith("everything")]
 
 
-@ELSEWHERE
-@pytest.mark.parametrize("log", LOGS, ids=str)
+@on_servers
+@pytest.mark.parametrize("log", [*LOGS, *EVERYTHING], ids=str)
 def test_the_tally_is_the_same_to_the_last_bit(engine, log):
     there = fc.read_log(engine.load(log.table), **log.roles)
     assert fc.tally(there).engine == engine.scratch_engine
@@ -70,6 +72,6 @@ def expected() -> dict[str, str]:
     return answers(fc.read_log(pa.table(log_of(20)), **ALL))
 
 
-@ELSEWHERE
+@on_servers
 def test_every_question_has_the_same_answer_to_the_last_bit(engine, expected):
     assert answers(fc.read_log(engine.load(pa.table(log_of(20))), **ALL)) == expected

@@ -14,21 +14,8 @@ import pytest
 import foreclick as fc
 from foreclick.engines import default_engine, engine_of
 from foreclick.errors import SourceError
-from tests.engines.looking import only_postgres, without_spark
+from tests.engines.looking import on, only_postgres, without_spark
 from tests.logs.samples import LISTS, WIDE, counted, impressions, reference, table, wide
-
-AS_TEXT = [{**row, "items": [str(i) for i in row["items"]]} for row in LISTS]
-
-
-def cells(pattern="[{}]", mark=", ", quote=""):
-    """The sample with lists written into a cell, as they are in many a CSV."""
-
-    def cell(values):
-        return pattern.format(mark.join(f"{quote}{value}{quote}" for value in values))
-
-    columns = {name: [cell(row[name]) for row in LISTS] for name in ("items", "clicks")}
-    return pa.table({"context": [row["context"] for row in LISTS], **columns})
-
 
 # --- files ----------------------------------------------------------------------------------------
 
@@ -96,11 +83,15 @@ def test_partitions_in_the_names_of_directories_are_columns(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    "text", [cells(), cells("{}", "|"), cells("[{}]", quote="'"), cells("{}", ",")]
+    ("pattern", "mark"), [("[{}]", ", "), ("{}", "|"), ("['{}']", "', '"), ("{}", ",")]
 )
-def test_lists_in_the_cells_of_a_csv(tmp_path, text):
-    pyarrow.csv.write_csv(text, tmp_path / "log.csv")
-    assert counted(fc.read_log(tmp_path / "log.csv")) == reference(AS_TEXT)
+def test_lists_in_the_cells_of_a_csv(tmp_path, pattern, mark):
+    columns = {"context": [row["context"] for row in LISTS]}
+    for name in ("items", "clicks"):
+        columns[name] = [pattern.format(mark.join(map(str, row[name]))) for row in LISTS]
+    pyarrow.csv.write_csv(pa.table(columns), tmp_path / "log.csv")
+    as_text = [{**row, "items": [str(i) for i in row["items"]]} for row in LISTS]
+    assert counted(fc.read_log(tmp_path / "log.csv")) == reference(as_text)
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.csv.gz", "LOG.CSV"])
@@ -161,9 +152,7 @@ def test_a_table_of_an_engine_is_read_where_it_lives(engine):
     assert counted(log) == reference()
 
 
-@pytest.mark.parametrize(
-    "engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
-)
+@on("duckdb", "spark")
 def test_a_native_frame_of_the_engine(engine):
     log = fc.read_log(engine.load_native(table()))
     assert log.engine.name == engine.connection.name

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import pytest
-
-import foreclick as fc
-from foreclick.batches import source
-from foreclick.tallies import base
-from tests.answers import clipped, same
-from tests.batches.sizes import in_batches
-from tests.cases.plain import drawn, half_new
-from tests.cases.tables import lists_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 import gc
 import os
 import re
@@ -23,9 +9,19 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+import foreclick as fc
+from foreclick.batches import source
 from foreclick.engines import engine_of
+from foreclick.tallies import base
+from tests.answers import clipped, same
+from tests.batches.sizes import in_batches
 from tests.cases.layouts import LOGS, assert_same_tally
+from tests.cases.plain import drawn, half_new
+from tests.cases.tables import lists_table
 from tests.tries import LONG
 
 ASKED: dict[str, Any] = {
@@ -37,7 +33,7 @@ CASE = drawn(5, records=600, contexts=12, periods=6, unit=True, ragged=True, seg
 TABLE, CANDIDATE = CASE.table, fc.Lists(lists_table(half_new(CASE)))
 
 
-def test_two_processes_answer_as_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_answer_as_one_does(monkeypatch):
     asked = ASKED | {"by": "land"}
     alone = fc.evaluate(CASE.log, CANDIDATE, **asked).to_dicts()
     monkeypatch.setattr(source, "KEPT_SLOTS", 0)
@@ -61,9 +57,7 @@ def assert_same(found: list[dict[str, Any]], right: list[dict[str, Any]]) -> Non
 
 
 @pytest.mark.spark
-def test_tasks_of_a_cluster_answer_as_home_does(
-    spark_session: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_of_a_cluster_answer_as_home_does(spark_session, monkeypatch):
     home = fc.evaluate(CASE.log, CANDIDATE, **ASKED)
     monkeypatch.setattr(base, "HOME_ROWS", 0)
     frame = spark_session.createDataFrame(TABLE)
@@ -103,6 +97,5 @@ def test_answers_are_the_same_on_a_cluster_whose_worker_dies():
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    said = done.stdout
-    assert re.search(r"same: [\d,]+ rows of the tally and \d+ answers", said)
-    assert "killed 1:" in said
+    assert re.search(r"same: [\d,]+ rows of the tally and \d+ answers", done.stdout)
+    assert "killed 1:" in done.stdout

@@ -7,6 +7,7 @@ import pytest
 
 from foreclick.engines import SPELLINGS
 from tests.engines import elsewhere, world
+from tests.engines.looking import each_on_one_worker
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -17,9 +18,7 @@ def test_the_docs_say_what_an_engine_does(engine):
     assert row in world.written().splitlines()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in elsewhere.NAMES]
-)
+@pytest.mark.parametrize("name", each_on_one_worker(elsewhere.NAMES))
 def test_the_docs_say_what_needs_no_server(name, opened):
     row = world.table_of({name: world.tried(opened(name))}, ()).splitlines()[-1]
     assert row in world.written().splitlines()

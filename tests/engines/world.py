@@ -35,52 +35,37 @@ HOW = {
     **dict.fromkeys(("postgres", "bigquery", "clickhouse", "datafusion", *WRITTEN), "one SELECT"),
     **dict.fromkeys(("sqlite", "polars"), "rows are read here"),
 }
-NAMES = {
+NAMES = {engine: engine.capitalize() for engine in HOW} | {
     "bigquery": "BigQuery",
-    "snowflake": "Snowflake",
-    "trino": "Trino",
-    "databricks": "Databricks",
     "clickhouse": "ClickHouse",
-    "athena": "Athena",
     "datafusion": "DataFusion",
     "duckdb": "DuckDB",
     "pyspark": "Spark",
     "postgres": "PostgreSQL",
     "sqlite": "SQLite",
-    "polars": "Polars",
 }
 
 _LISTS = [[1, 2], [2, 1], [1, 3]]
 _CLICKS = [[1, 0], [0, 0], [0, 1], [1, 1]]
-_RECORDS = [(_LISTS[i % 3], _CLICKS[i * 7 % 4], i % 4, f"u{i % 5}") for i in range(24)]
-
-ARRAYS = pa.table(
-    {
-        "context": ["q"] * 24,
-        "items": [items for items, _, _, _ in _RECORDS],
-        "clicks": [clicks for _, clicks, _, _ in _RECORDS],
-        "day": [day for _, _, day, _ in _RECORDS],
-        "user": [user for _, _, _, user in _RECORDS],
-    }
-)
-WIDE = pa.table(
-    {
-        "context": ["q"] * 24,
-        **{f"i{k}": [items[k] for items, _, _, _ in _RECORDS] for k in (0, 1)},
-        **{f"c{k}": [clicks[k] for _, clicks, _, _ in _RECORDS] for k in (0, 1)},
-        "day": [day for _, _, day, _ in _RECORDS],
-        "user": [user for _, _, _, user in _RECORDS],
-    }
-)
-LONG = pa.table(
-    {
-        "list_id": [i for i in range(24) for _ in (0, 1)],
-        "context": ["q"] * 48,
-        "position": [1, 2] * 24,
-        "item": [items[k] for items, _, _, _ in _RECORDS for k in (0, 1)],
-        "click": [clicks[k] for _, clicks, _, _ in _RECORDS for k in (0, 1)],
-        "day": [day for _, _, day, _ in _RECORDS for _ in (0, 1)],
-    }
+_ROWS: list[dict[str, Any]] = [
+    {"context": "q", "items": _LISTS[i % 3], "clicks": _CLICKS[i * 7 % 4], "day": i % 4}
+    | {"user": f"u{i % 5}"}
+    for i in range(24)
+]
+ARRAYS = pa.Table.from_pylist(_ROWS)
+WIDE = pa.Table.from_pylist(
+    [
+        row | {f"{name[0]}{k}": row[name][k] for name in ("items", "clicks") for k in (0, 1)}
+        for row in _ROWS
+    ]
+).drop_columns(["items", "clicks"])
+LONG = pa.Table.from_pylist(
+    [
+        {"list_id": i, "context": "q", "position": k + 1, "day": row["day"]}
+        | {"item": row["items"][k], "click": row["clicks"][k]}
+        for i, row in enumerate(_ROWS)
+        for k in (0, 1)
+    ]
 )
 _POSITIONS: dict[str, Any] = {"items": ["i0", "i1"], "clicks": ["c0", "c1"], "period": "day"}
 READINGS: dict[str, tuple[pa.Table, dict[str, Any]]] = {

@@ -14,6 +14,7 @@ import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import SourceError
 from foreclick.events import Match, algolia, ga4, snowplow, ubi
+from tests.engines.looking import only_spark
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
 
@@ -36,32 +37,19 @@ def fact(log: fc.Log, name: str) -> int:
 
 # The types of the export: https://support.google.com/analytics/answer/7029846
 _WORDS = ("item_id", "item_name", "item_list_id", "item_list_name", "item_list_index")
-ITEM = pa.struct([*((name, pa.string()) for name in _WORDS), ("price", pa.float64())])
-PARAM = pa.struct(
-    [
-        ("key", pa.string()),
-        (
-            "value",
-            pa.struct(
-                [
-                    ("string_value", pa.string()),
-                    ("int_value", pa.int64()),
-                    ("float_value", pa.float64()),
-                    ("double_value", pa.float64()),
-                ]
-            ),
-        ),
-    ]
-)
+ITEM = pa.struct(dict.fromkeys(_WORDS, pa.string()) | {"price": pa.float64()})
+VALUE = {"string_value": pa.string(), "int_value": pa.int64()}
+VALUE |= dict.fromkeys(("float_value", "double_value"), pa.float64())
+PARAM = pa.struct({"key": pa.string(), "value": pa.struct(VALUE)})
 GA4 = pa.schema(
-    [
-        ("event_date", pa.string()),
-        ("event_timestamp", pa.int64()),
-        ("event_name", pa.string()),
-        ("event_params", pa.list_(PARAM)),
-        ("user_pseudo_id", pa.string()),
-        ("items", pa.list_(ITEM)),
-    ]
+    {
+        "event_date": pa.string(),
+        "event_timestamp": pa.int64(),
+        "event_name": pa.string(),
+        "event_params": pa.list_(PARAM),
+        "user_pseudo_id": pa.string(),
+        "items": pa.list_(ITEM),
+    }
 )
 
 
@@ -167,28 +155,28 @@ LISTS: Counter[Any] = Counter(
 )
 
 
+QUERIES: list[dict[str, Any]] = [
+    {"query_id": query, "client_id": user, "user_query": text, "query_response_hit_ids": hits}
+    | {"timestamp": NOON.isoformat()}
+    for query, user, text, hits in (
+        ("1", "u", "shoe", ["a", "b", "c"]),
+        ("2", "v", "hat", ["d", "e"]),
+    )
+]
+DONE = [("1", "b", "click"), ("2", "d", "click"), ("2", "e", "click"), ("1", "a", "hover")]
+EVENTS: list[dict[str, Any]] = [
+    {
+        "action_name": action,
+        "query_id": query,
+        "timestamp": (NOON + timedelta(seconds=9)).isoformat(),
+        "event_attributes": {"object": {"object_id": item}, "position": {"ordinal": 1}},
+    }
+    for query, item, action in [*DONE, ("7", "a", "click")]
+]
+
+
 def test_ubi():
-    queries = pa.table(
-        {
-            "query_id": ["1", "2"],
-            "client_id": ["u", "v"],
-            "user_query": ["shoe", "hat"],
-            "timestamp": [NOON.isoformat()] * 2,
-            "query_response_hit_ids": [["a", "b", "c"], ["d", "e"]],
-        }
-    )
-    done = [("1", "b", "click"), ("2", "d", "click"), ("2", "e", "click"), ("1", "a", "hover")]
-    events = pa.Table.from_pylist(
-        [
-            {
-                "action_name": action,
-                "query_id": query,
-                "timestamp": (NOON + timedelta(seconds=9)).isoformat(),
-                "event_attributes": {"object": {"object_id": item}, "position": {"ordinal": 1}},
-            }
-            for query, item, action in [*done, ("7", "a", "click")]
-        ]
-    )
+    queries, events = map(pa.Table.from_pylist, (QUERIES, EVENTS))
     log = ubi(queries, events)
     assert clicked(log) == LISTS
     assert log.ledger.losses == {"actions of other kinds": 1, "clicks without a list": 1}
@@ -199,36 +187,17 @@ def test_ubi():
 
 def test_ubi_from_a_dump_of_its_indices(tmp_path):
     """As elasticdump writes it: one document a line, its fields in `_source`."""
-    query = {
-        "application": "shop",
-        "query_id": "1",
-        "client_id": "u",
-        "user_query": "shoe",
-        "timestamp": "2026-05-01T12:00:00.000Z",
-        "query_attributes": {},
-        "query_response_id": "r1",
-        "query_response_hit_ids": ["a", "b", "c"],
-    }
-    event = {
-        "application": "shop",
-        "action_name": "click",
-        "query_id": "1",
-        "client_id": "u",
-        "timestamp": "2026-05-01T12:00:05.000Z",
-        "message_type": "CLICK",
-        "event_attributes": {
-            "object": {"object_id": "b", "object_id_field": "product_id"},
-            "position": {"ordinal": 2, "xy": {"x": 1.5, "y": 2.5}},
-        },
-    }
-    dumps = {}
-    for name, document in (("ubi_queries", query), ("ubi_events", event)):
-        dumps[name] = {"_index": name, "_id": "x", "_score": 1.0, "_source": document}
-        (tmp_path / f"{name}.ndjson").write_text(json.dumps(dumps[name]) + "\n")
-    expected = Counter({("shoe", ("a", "b", "c"), (0, 1, 0)): 1})
-    files = [tmp_path / f"{name}.ndjson" for name in dumps]
-    assert clicked(ubi(*files)) == expected
-    assert clicked(ubi(*(pd.DataFrame([row]) for row in dumps.values()))) == expected
+    files, frames = [], []
+    for name, rows in (("ubi_queries", QUERIES), ("ubi_events", EVENTS)):
+        documents = [
+            {"_index": name, "_id": str(i), "_score": 1.0}
+            | {"_source": row | {"timestamp": f"{row['timestamp']}.000Z", "query_attributes": {}}}
+            for i, row in enumerate(rows)
+        ]
+        files.append(tmp_path / f"{name}.ndjson")
+        files[-1].write_text("".join(f"{json.dumps(document)}\n" for document in documents))
+        frames.append(pd.DataFrame(documents))
+    assert clicked(ubi(*files)) == clicked(ubi(*frames)) == LISTS
 
 
 ACTION, PRODUCT = (
@@ -240,9 +209,7 @@ ACTION, PRODUCT = (
 def plowed() -> list[dict[str, Any]]:
     """Rows of `atomic.events` whose lists are `LISTS`."""
 
-    def event(
-        kind: str, name: str | None, second: int, *products: tuple[str, int]
-    ) -> dict[str, Any]:
+    def event(kind: str, name: str | None, second: int, *products: tuple[str, int]) -> Any:  # noqa: ANN401
         return {
             "domain_sessionid": f"of {name}",
             "domain_userid": "u",
@@ -269,12 +236,10 @@ def as_json(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def test_snowplow():
-    by_name = {"context": f"{ACTION}.name"}
-    assert clicked(snowplow(pa.Table.from_pylist(plowed()), **by_name)) == LISTS
-    assert clicked(snowplow(pd.DataFrame(plowed()), **by_name)) == LISTS
     loud = as_json(plowed())
     loud = loud.rename_columns([name.upper() for name in loud.column_names])
-    assert clicked(snowplow(loud, **by_name)) == LISTS
+    for events in (pa.Table.from_pylist(plowed()), pd.DataFrame(plowed()), loud):
+        assert clicked(snowplow(events, context=f"{ACTION}.name")) == LISTS
 
 
 def test_snowplow_has_no_search_terms_and_says_so():
@@ -285,11 +250,6 @@ def test_snowplow_has_no_search_terms_and_says_so():
     terms = ["shoe", "hat", None, None, None, None]
     events = pa.Table.from_pylist(searches).append_column("search_term", pa.array(terms))
     assert clicked(snowplow(events, context="search_term")) == LISTS
-
-
-IN_SPARK = pytest.mark.parametrize(
-    "engine", [pytest.param("spark", marks=pytest.mark.spark)], indirect=True
-)
 
 
 def test_lists_of_json_on_every_engine(engine):
@@ -309,7 +269,7 @@ def test_lists_of_json_on_every_engine(engine):
     assert clicked(log) == LISTS
 
 
-@IN_SPARK
+@only_spark
 def test_ga4_in_spark(engine):
     assert clicked(ga4(engine.load(pa.Table.from_pylist(searched(), GA4)))) == SEARCHED
 
@@ -331,22 +291,20 @@ def test_algolia():
 
 
 def test_the_command_line_knows_them(tmp_path, capsys):
-    events = pa.Table.from_pylist(searched(), GA4)
-    path, out = str(tmp_path / "events.parquet"), str(tmp_path / "tally.parquet")
-    pq.write_table(events, path)
-    assert main(["tally", path, "--tracker", "ga4", "-o", out]) == 0
-    assert "is a tally" in " ".join(capsys.readouterr().out.split())  # a long path wraps
+    path, plow, out = (str(tmp_path / f"{name}.parquet") for name in ("events", "plow", "tally"))
+    pq.write_table(pa.Table.from_pylist(searched(), GA4), path)
+    pq.write_table(pa.Table.from_pylist(plowed()), plow)
+
+    def told(code, source, tracker, *options):
+        assert main(["tally", source, "--tracker", tracker, "-o", out, *options]) == code
+        return " ".join("".join(capsys.readouterr()).split())  # a long path wraps
+
+    assert "is a tally" in told(0, path, "ga4")
     rows = fc.read_tally(out).to_arrow().to_pylist()
     marks = [c for c in rows[0] if c.startswith("clicks_")]
     assert sum(row["n"] * (row[c] or 0) for row in rows for c in marks) == 2
-    plow = str(tmp_path / "plow.parquet")
-    pq.write_table(pa.Table.from_pylist(plowed()), plow)
-    snowplowed = ["tally", plow, "--tracker", "snowplow", "-o", out]
-    assert main(snowplowed) == 2
-    assert "no search term" in " ".join(capsys.readouterr().err.split())
-    assert main([*snowplowed, "--context", f"{ACTION}.name"]) == 0
+    assert "no search term" in told(2, plow, "snowplow")
+    told(0, plow, "snowplow", "--context", f"{ACTION}.name")
     assert set(fc.read_tally(out).to_arrow()["context"].to_pylist()) == {"shoe", "hat"}
-    assert main(["tally", path, "--tracker", "ubi", "-o", out]) == 2
-    assert "have two tables" in capsys.readouterr().err
-    assert main(["tally", path, "--tracker", "snowplough", "-o", out]) == 2
-    assert 'Did you mean "snowplow"?' in capsys.readouterr().err
+    assert "have two tables" in told(2, path, "ubi")
+    assert 'Did you mean "snowplow"?' in told(2, path, "snowplough")

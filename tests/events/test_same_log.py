@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 import foreclick as fc
-from tests.engines import elsewhere
+from tests.engines.looking import each_on_one_worker
 from tests.tries import LONG
 
 NOON = datetime(2026, 5, 1, 12)  # noqa: DTZ001 - as in most logs
 
 
-def events(seed: int = 5, lists: int = 60) -> tuple[pa.Table, pa.Table]:
+def events(lists: int) -> tuple[pa.Table, pa.Table]:
     """Impressions, some twice, and actions, some of which belong nowhere."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(5)
     shown: dict[str, list[Any]] = {n: [] for n in ("id", "user", "q", "item", "rank", "at")}
     for i in range(lists):
         items = rng.permutation(6)[: rng.integers(2, 6)]
@@ -52,32 +52,25 @@ BY: list[Any] = [
 ]
 
 
+def assert_same_log(load, way, lists=60):
+    """The log of events that were loaded elsewhere is that of DuckDB."""
+    here = events(lists=lists)
+    ours = fc.from_events(*here, **OPTIONS, list_id=way)
+    found = fc.from_events(*map(load, here), **OPTIONS, list_id=way)
+    assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
+    assert found.ledger.rows == ours.ledger.rows
+    assert len(ours.ledger.losses) > 5
+
+
 def test_the_log_is_the_same_everywhere(engine):
-    shown, done = (engine.load(table) for table in events())
     # Spark takes half a minute to compile a way, so it is usually given the harder one alone; and
     # DuckDB, which makes our own answer too, tells only how tables of an engine are read.
     for way in BY if engine.name == "postgres" or LONG else BY[1:]:
-        here, did = events()
-        ours = fc.from_events(here, did, **OPTIONS, list_id=way)
-        found = fc.from_events(shown, done, **OPTIONS, list_id=way)
-        assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
-        assert found.ledger.rows == ours.ledger.rows
-        assert len(ours.ledger.losses) > 5
+        assert_same_log(engine.load, way)
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xdist_group(name))
-        for name in (("clickhouse", "datafusion") if LONG else ("clickhouse",))
-    ],
+    "name", each_on_one_worker(("clickhouse", "datafusion") if LONG else ("clickhouse",))
 )
-def test_the_log_is_the_same_where_nothing_is_created(name):
-    here, did = events(lists=30)
-    load = elsewhere.opened(name)
-    shown, done = load(here), load(did)
-    way = BY[name == "datafusion"]
-    ours = fc.from_events(here, did, **OPTIONS, list_id=way)
-    found = fc.from_events(shown, done, **OPTIONS, list_id=way)
-    assert fc.tally(found).to_arrow().equals(fc.tally(ours).to_arrow())
-    assert found.ledger.rows == ours.ledger.rows
+def test_the_log_is_the_same_where_nothing_is_created(opened, name):
+    assert_same_log(opened(name), BY[name == "datafusion"], lists=30)

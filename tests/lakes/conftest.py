@@ -11,6 +11,7 @@ from tests.lakes import KEY, SECRET, needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +26,10 @@ def endpoint() -> Iterator[str]:
 
 
 @pytest.fixture
-def environment(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path) -> str:
-    """Credentials and address of the server, where every tool of AWS looks for them."""
+def bucket(
+    endpoint: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[str]:
+    """The URL of an empty bucket, of the server that every tool of AWS is told of."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -38,12 +41,6 @@ def environment(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path) -> str
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    return endpoint
-
-
-@pytest.fixture
-def bucket(environment: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an empty bucket."""
     needed("s3fs").S3FileSystem.clear_instance_cache()
     store = needed("fsspec").filesystem("s3", use_listings_cache=False)
     name = f"logs-{abs(hash(request.node.name)) % 10**9}"

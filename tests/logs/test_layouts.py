@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import re
+from collections import Counter
 from typing import Any
 
 import duckdb
@@ -15,6 +15,8 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError
+from tests.cases.case import Case
+from tests.cases.layouts import EASY, LOGS, in_columns, in_rows, rows_of
 from tests.engines.looking import bucket_of
 from tests.logs.samples import LISTS, WIDE, Row, counted, impressions, reference, table, wide
 from tests.tries import tries
@@ -38,14 +40,8 @@ def beside(**extra: list[Any]) -> list[Row]:
 # --- logs and what is counted in them -------------------------------------------------------------
 
 NAMES: Row = {"context": "select", "items": "the Items", "clicks": "Klick's"}
-ODD_LONG = {
-    "context": "n",
-    "list_id": "length",
-    "position": "weight",
-    "item": "context",
-    "click": "item",
-}
-TEXT: list[Row] = [{"context": "q", "items": ["b", "ä", "東", ""], "clicks": [0, 0, 1, 0]}]
+LONG_NAMES = ("context", "list_id", "position", "item", "click")
+ODD_NAMES = dict(zip(LONG_NAMES, ("n", "length", "weight", "context", "item"), strict=True))
 GRADED: list[Row] = [
     {"context": "q", "items": [1, 2], "clicks": clicks}
     for clicks in ([0.1, 2.5], [0.1, 2.5], [0.30000000000000004, 0.0])
@@ -54,16 +50,9 @@ DEEP = tries(40, 100)  # positions, of which DuckDB compiles every pair
 MANY: list[Row] = [
     {"context": "q", "items": [*range(DEEP)], "clicks": [k % 3 for k in range(DEEP)]}
 ]
-NO_CLICKS: Any = {}
-for _key, _n in reference().items():
-    NO_CLICKS[_key[:2]] = NO_CLICKS.get(_key[:2], 0) + _n
+NO_CLICKS = Counter((row["context"], tuple(row["items"])) for row in LISTS)
 ENDS: Row = {"context": ["q"], "i1": ["a"], "i2": [None], "c1": [1], "c2": [None]}
-SLOTS: Row = {"context": ["q"], "i1": [7], "i2": [8], "c1": [1], "c2": [0], "p1": [0.5], "p2": [1]}
 TWO: Row = {"items": ["i1", "i2"], "clicks": ["c1", "c2"]}
-TIMES, WEIGHTS = [3, 1, 2, 1, 4, 1, 1], [0.5, 0.25, 10.0, 1e-3, 1.0, 0.125, 0.125]
-REPEATED = [*itertools.chain(*([row] * n for row, n in zip(LISTS, TIMES, strict=True)))]
-LISTED = [1 / len(row["items"]) for row in LISTS]
-EACH = [[1 / k for k, _ in enumerate(row["items"], 1)] for row in LISTS]
 PLATFORM = [True, False, None, True, True, False, None]
 COUNTRY = ["NL", None, "NL", "BE", "", None, None]
 USERS = [1, None, 2, 2, 1, None, 1]
@@ -82,12 +71,9 @@ def cut(depth: int) -> list[Row]:
 
 
 SAME: dict[str, tuple[Any, Row, Any]] = {
-    "arrays": (table(), {}, reference()),
-    "wide": (wide(), WIDE, reference()),
-    "long": (impressions(), LONG, reference()),
     "names": (table().rename_columns(list(NAMES.values())), NAMES, reference()),
     "names of a long table": (
-        pd.DataFrame(impressions()).rename(columns=ODD_LONG),
+        pd.DataFrame(impressions()).rename(columns=ODD_NAMES),
         {"context": "n", "long": ("length", "weight"), "items": "context", "clicks": "item"},
         reference(),
     ),
@@ -96,7 +82,6 @@ SAME: dict[str, tuple[Any, Row, Any]] = {
         {},
         {("q", (1, None, 2), (0, None, 1)): 1},
     ),
-    "one context": (table(), {"context": None}, reference([{**r, "context": 0} for r in LISTS])),
     "clicks among the rewards": (
         table(),
         {"clicks": None, "rewards": {"clicks": "clicks"}},
@@ -106,7 +91,6 @@ SAME: dict[str, tuple[Any, Row, Any]] = {
         str(kind): (narrow(kind), {}, {(1, (1, 2), (1, 0)): 1, (2, (3,), (0,)): 1})
         for kind in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
     },
-    "text": (TEXT, {}, reference(TEXT)),
     "graded": (GRADED, {}, reference(GRADED)),
     "many items": (table(MANY), {}, reference(MANY)),
     "no clicks": (table().drop_columns("clicks"), {"clicks": None}, NO_CLICKS),
@@ -127,23 +111,6 @@ SAME: dict[str, tuple[Any, Row, Any]] = {
         {("q", (1, 2), (1, 0), (0.5, 1.0)): 1},
     ),
     "a position that no list reaches": (ENDS, TWO, {("q", ("a",), (1,)): 1}),
-    "wide propensities": (
-        SLOTS,
-        TWO | {"propensity": ["p1", "p2"]},
-        {("q", (7, 8), (1, 0), (0.5, 1.0)): 1},
-    ),
-    "counts": (beside(times=TIMES), {"count": "times"}, reference(REPEATED)),
-    "fractions": (beside(w=WEIGHTS), {"count": "w"}, reference(beside(w=WEIGHTS), "w")),
-    "propensities of lists": (
-        beside(p=LISTED),
-        {"propensity": "p"},
-        reference(beside(p=LISTED), None, "p"),
-    ),
-    "propensities of slots": (
-        beside(p=EACH),
-        {"propensity": "p"},
-        {(*k, tuple(1 / i for i, _ in enumerate(k[1], 1))): n for k, n in reference().items()},
-    ),
     "segments": (
         beside(Land=COUNTRY, mobile=PLATFORM),
         {"segments": ("Land", "mobile")},
@@ -181,14 +148,10 @@ def test_what_is_counted(name):
     log = fc.read_log(source, **roles)
     assert counted(log) == expected
     assert log.shape.depth == roles.get("depth", log.shape.depth)
-    kinds = {columns(log).field(c).type for c in ("context", "item_1")}
-    assert kinds <= {pa.int64(), pa.string()}
-    reward = (
-        [columns(log).field(c).type for c in log.shape.reward("clicks")]
-        if log.shape.rewards
-        else []
-    )
-    assert set(reward) <= {pa.int64(), pa.float64()}
+    kinds = columns(log)
+    rewards = [c for name in log.shape.rewards for c in log.shape.reward(name)]
+    assert {kinds.field(c).type for c in ("context", "item_1")} <= {pa.int64(), pa.string()}
+    assert {kinds.field(c).type for c in rewards} <= {pa.int64(), pa.float64()}
 
 
 def test_lists_longer_than_any_of_the_first_rows():
@@ -212,73 +175,37 @@ def test_lists_longer_than_any_of_the_first_rows():
 # --- every role at once ---------------------------------------------------------------------------
 
 
-def test_every_role_at_once_on_every_engine(engine):
-    """Hours, units and counts fall together in the tally."""
-    rows: list[Row] = [
-        row
-        | {"clicks": [bool(c) for c in row["clicks"]], "orders": [0.5 * c for c in row["clicks"]]}
-        | {"time": (START + dt.timedelta(hours=5 * i)).replace(tzinfo=None), "p": LISTED[i]}
-        for i, row in enumerate(
-            beside(
-                country=COUNTRY,
-                user=["anna", "bo", "anna", None, "zoë", "c", "c"],
-                times=[2, 1, 3, 1, 1, 5, 2**40],
-            )
-        )
-    ]
-    roles: Row = {"period": "time", "segments": ["country"], "unit": "user", "count": "times"}
-    roles |= {"propensity": "p", "rewards": {"orders": "orders"}}
-    where = "country IS NULL OR country <> 'BE'"
-    log = fc.read_log(engine.load(pa.Table.from_pylist(rows)), where=where, **roles)
-    expected: dict[object, int] = {}
-    for row in rows:
-        if row["country"] != "BE":
-            keys = (row["context"], row["time"].date(), row["country"], bucket_of(row["user"]))
-            clicks = tuple(int(c) for c in row["clicks"])
-            key = (*keys, row["p"], tuple(row["items"]), clicks, tuple(row["orders"]))
-            expected[key] = expected.get(key, 0) + row["times"]
-    assert counted(log) == expected
-    assert log.rows == 6
-    assert columns(log).field("n").type == pa.int64()
-    assert columns(log).field("period").type == pa.date32()
-    told = repr(log)
-    for word in ("6 records", "up to 3", "clicks, orders", "period", "unit", "country", "list"):
-        assert word in told
+def in_python(log: Case, propensity: str | None) -> Counter[Any]:
+    """What `counted` must give of a log without faults, row by row."""
+    found: Counter[Any] = Counter()
+    roles, rewards = log.roles, {"clicks": "clicked", **log.roles.get("rewards", {})}
+    for row in log.table.to_pylist():
+        key: list[Any] = [row["query"] if roles["context"] else 0]
+        if "period" in roles:
+            key.append(row["day"].date() if isinstance(row["day"], dt.datetime) else row["day"])
+        key += [row[name] for name in roles.get("segments", ())]
+        key += [bucket_of(row["user"])] if "unit" in roles else []
+        key += [row["p"]] if propensity == "list" else []
+        key += [tuple(row[name]) for name in ("list", *rewards.values())]
+        slots = row["slots"] if roles.get("propensity") == "slots" else [row["p"]] * len(key[-1])
+        key += [tuple(slots)] if propensity == "slot" else []
+        found[tuple(key)] += row[roles["count"]] if "count" in roles else 1
+    return found
 
 
-def test_every_role_of_impressions_on_every_engine(engine):
-    rows = [
-        {**seen, "day": 3, "country": None, "user": seen["list_id"] % 2, "w": 0.5, "p": 0.25}
-        | {"orders": seen["click"] * 2}
-        for seen in impressions()
-    ]
-    wrong = {**rows[0], "list_id": 77, "position": 1}
-    rows += [wrong, {**wrong, "position": 0}, {**wrong, "list_id": None}]
-    source = pa.Table.from_pylist(rows)
-    source = source.set_column(6, "country", source["country"].cast(pa.string()))
-    log = fc.read_log(
-        engine.load(source),
-        **LONG,
-        period="day",
-        segments="country",
-        unit="user",
-        count="w",
-        propensity="p",
-        rewards={"orders": "orders"},
-        where="day = 3",
-        invalid="drop",
-    )
-    expected: dict[object, float] = {}
-    for number, row in enumerate(LISTS):
-        rewards = tuple(row["clicks"]), tuple(2 * c for c in row["clicks"])
-        slots = (0.25,) * len(row["items"])
-        unit = bucket_of(number % 2)
-        key = (row["context"], 3, None, unit, tuple(row["items"]), *rewards, slots)
-        expected[key] = expected.get(key, 0) + 0.5
-    assert counted(log) == expected
-    assert columns(log).field("n").type == pa.float64()
-    assert log.rows == len(LISTS)
-    assert log.dropped == {"a position twice in a list or below 1, or no list": 2}
+@pytest.mark.parametrize("log", [log.taking(range(EASY, 90)) for log in LOGS], ids=str)
+def test_every_role_at_once(log):
+    """As arrays, in columns and in rows; tests/engines says that so it is on every engine."""
+    for written in (log, in_columns(log), in_rows(log)):
+        read = written.log
+        assert counted(read) == in_python(log, read.shape.propensity)
+        assert read.rows == 90 - EASY
+        kind = pa.float64() if log.roles.get("count") == "half" else pa.int64()
+        assert columns(read).field("n").type == kind
+    told = repr(read)
+    words = {"85 records", "up to 3", *log.roles.get("segments", ()), *read.shape.rewards}
+    words |= log.roles.keys() & {"period", "unit"}
+    assert [word for word in words if word not in told] == []
 
 
 # --- what is said of how a log is read ------------------------------------------------------------
@@ -326,12 +253,6 @@ PROBED = 10_000
 """Rows that the first guess is made from."""
 
 
-def stored(log: fc.Log) -> list[Row]:
-    """The compact rows, sorted."""
-    found: list[Row] = pa.Table.from_batches(fc.tally(log).sorted_batches()).to_pylist()
-    return found
-
-
 def beyond_the_guess(*rows: Row) -> list[Row]:
     """A log whose first rows are like `LISTS[0]`, and these at its end."""
     return [LISTS[0]] * PROBED + list(rows)
@@ -345,7 +266,7 @@ def test_bit_k_minus_1_is_the_click_at_position_k():
     log = fc.read_log([clicks([0, 1, 1]), clicks([1]), clicks([0, 0])])
     assert log.shape.masks == ("clicks",)
     assert log.stored.columns == ("context", "item_1", "item_2", "item_3", "clicks", "n")
-    assert [(row["item_2"], row["item_3"], row["clicks"]) for row in stored(log)] == [
+    assert [(row["item_2"], row["item_3"], row["clicks"]) for row in rows_of(log).to_pylist()] == [
         (None, None, 0b1),
         (1, None, 0b00),
         (1, 2, 0b110),
@@ -373,22 +294,22 @@ def test_masks_hold_62_positions(depth, masks):
 
 
 BROKEN = {
-    "clicks too short": [clicks([1]) | {"items": [7, 8]}],
-    "clicks too long": [clicks([1, 0, 0]) | {"items": [7, 8]}],
-    "null between": [clicks([1, None, 0])],
-    "item null": [clicks([1, 0, 0]) | {"items": [7, None, 9]}],
-    "negative": [clicks([1, -1])],
-    "no list": [clicks([])],
-    "item twice": [clicks([1, 1]) | {"items": [7, 7]}],
+    "clicks too short": clicks([1]) | {"items": [7, 8]},
+    "clicks too long": clicks([1, 0, 0]) | {"items": [7, 8]},
+    "null between": clicks([1, None, 0]),
+    "item null": clicks([1, 0, 0]) | {"items": [7, None, 9]},
+    "negative": clicks([1, -1]),
+    "no list": clicks([]),
+    "item twice": clicks([1, 1]) | {"items": [7, 7]},
 }
 
 
-@pytest.mark.parametrize("rows", BROKEN.values(), ids=BROKEN)
-def test_broken_rows_are_told_as_without_masks(rows):
+@pytest.mark.parametrize("row", BROKEN.values(), ids=BROKEN)
+def test_broken_rows_are_told_as_without_masks(row):
     """A graded reward in the log keeps masks away."""
-    graded = clicks([3, 0, 0])
+    far, graded = beyond_the_guess(row), clicks([3, 0, 0])
     said = []
-    for log in (beyond_the_guess(*rows), [*beyond_the_guess(*rows), graded], [*LISTS, *rows]):
+    for log in (far, [*far, graded], [*LISTS, row]):
         with pytest.raises(InvalidLogError) as error:
             fc.read_log(pa.Table.from_pylist(log))
         said.append(str(error.value))

@@ -35,31 +35,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_log_is_read_by_its_name_from_a_folder_below(folder, monkeypatch):
+def test_a_log_is_read_by_its_name_from_a_folder_below_and_what_is_given_counts_more(
+    folder, monkeypatch
+):
     save_log("shop", "log.parquet", ROLES)
     (folder / "below").mkdir()
     monkeypatch.chdir(folder / "below")
     log = fc.read_log("shop")
     assert log.roles == fc.read_log("../log.parquet", **ROLES).roles
-    assert fc.evaluate("shop", "../new.parquet", estimators="ip").rows == (
-        fc.evaluate(log, "../new.parquet", estimators="ip").rows
+    by_name, by_path = (
+        fc.evaluate(each, "../new.parquet", estimators="ip") for each in ("shop", log)
     )
-
-
-def test_what_is_given_counts_more(folder):
-    save_log("shop", "log.parquet", ROLES)
-    assert fc.read_log("shop", unit=None, depth=1).roles.unit is None
-    assert fc.read_log("shop", depth=1).shape.depth == 1
+    assert by_name.rows == by_path.rows
+    given = fc.read_log("shop", unit=None, depth=1)
+    assert (given.roles.unit, given.shape.depth) == (None, 1)
 
 
 def test_a_file_is_no_name(folder):
     save_log("shop", "log.parquet", ROLES)
     assert named_log("shop") == {"source": str(folder / "log.parquet"), **ROLES}
     (folder / "shop").mkdir()
-    assert named_log("shop") is None
-    assert named_log("shops") is None
-    assert named_log("log.parquet") is None
-    assert named_log(LOG) is None
+    for name in ("shop", "shops", "log.parquet", LOG):
+        assert named_log(name) is None
 
 
 def test_a_log_is_saved_in_place_of_an_earlier_one(folder):
@@ -91,8 +88,9 @@ def test_a_wrong_file_is_explained(folder, text, said):
         fc.read_log("shop")
 
 
+ALL_ROLES = {**ROLES, "items": "items", "clicks": "clicks"}
 TABLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "lists": (LOG, {**ROLES, "items": "items", "clicks": "clicks"}),
+    "lists": (LOG, ALL_ROLES),
     "a column per position": (
         {"qid": ["q"], "item_1": [1], "item_2": [2], "click_1": [0], "click_2": [1]},
         {"context": "qid", "items": "item_*", "clicks": "click_*"},
@@ -116,40 +114,39 @@ def test_roles_are_proposed_by_names_and_types(name):
     assert proposed(open_source(pa.table(table))) == roles
 
 
+TYPED = ["--context", "query", "--period", "shown_on", "--unit", "user_id"]
+
+
+def printed(capsys, *words):
+    assert main([*words]) == 0
+    return capsys.readouterr().out
+
+
 def test_the_command_line_saves_a_log_and_takes_its_name(folder, capsys):
-    assert main(["check", "log.parquet", "--save", "shop", "--unit", "user_id"]) == 0
-    assert "[shop] in foreclick.toml: context is 'query'" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    check = ["check", "log.parquet", "--candidate", "new.parquet", "--format", "csv"]
+    plain = printed(capsys, *check, *TYPED)
+    assert printed(capsys, *check, "--save", "shop", "--unit", "user_id") == plain
+    assert named_log("shop") == {"source": str(folder / "log.parquet"), **ALL_ROLES}
+    told = printed(capsys, "check", "log.parquet", "--save", "shop", "--unit", "user_id")
+    assert "[shop] in foreclick.toml: context is 'query'" in " ".join(told.split())
     asked = ["new.parquet", "-e", "ip", "-m", "clicks@1", "--format", "json"]
-    assert main(["evaluate", "shop", *asked]) == 0
-    by_name = capsys.readouterr().out
-    roles = ["--context", "query", "--period", "shown_on", "--unit", "user_id"]
-    assert main(["evaluate", "log.parquet", *asked, *roles]) == 0
-    assert by_name == capsys.readouterr().out
+    by_name = printed(capsys, "evaluate", "shop", *asked)
+    assert by_name == printed(capsys, "evaluate", "log.parquet", *asked, *TYPED)
 
 
 def test_limits_hold_for_a_log_by_its_name(folder):
     save_log("shop", "log.parquet", ROLES)
     log = read_log(Options(threads=1), ["shop"])
+    assert isinstance(log, fc.Log)
     rows = log.engine.ask("SELECT current_setting('threads') AS threads")
     assert rows["threads"].to_pylist() == [1]
-    assert isinstance(log, fc.Log)
     assert log.roles == fc.read_log("shop").roles
 
 
-def test_a_saved_log_is_asked_as_any_other(folder, capsys):
-    roles = ["--context", "query", "--period", "shown_on", "--unit", "user_id"]
-    asked = ["check", "log.parquet", "--candidate", "new.parquet", "--format", "csv"]
-    assert main([*asked, *roles]) == 0
-    plain = capsys.readouterr().out
-    assert main([*asked, "--save", "shop", "--unit", "user_id"]) == 0
-    assert capsys.readouterr().out == plain
-    assert (named_log("shop") or {})["period"] == "shown_on"
-
-
-def test_only_one_log_is_saved(folder, capsys):
-    assert main(["check", "log.parquet", "log.parquet", "--save", "shop"]) == 2
-    assert "one log" in capsys.readouterr().err
-    assert main(["check", "log.parquet", "--save", "my shop"]) == 2
-    assert "no name of a log" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["log.parquet", "--save", "shop"], "one log"), (["--save", "my shop"], "no name of a log")],
+)
+def test_only_one_log_is_saved_by_a_name(folder, capsys, words, said):
+    assert main(["check", "log.parquet", *words]) == 2
+    assert said in capsys.readouterr().err

@@ -1,8 +1,6 @@
 """If this fails, logs as others write them are refused, or read wrongly."""
 
-import re
 import uuid
-from datetime import date, datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -11,6 +9,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import InvalidLogError, SourceError
+from tests.engines.looking import on
 
 PLAIN: dict[str, Any] = {
     "context": ["q", "q", "r"],
@@ -25,9 +24,7 @@ def same(log, other=None, **options):
     )
 
 
-@pytest.mark.parametrize(
-    "engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
-)
+@on("duckdb", "spark")
 def test_lists_as_json(engine):
     table = {
         "context": PLAIN["context"],
@@ -69,20 +66,6 @@ def test_ids_of_any_kind(kind, ids, items):
     assert [row["item_1"], row["item_2"]] == (items or ids)
 
 
-def test_ids_of_clicked_items_are_read_as_the_messages_advise():
-    table = {
-        "context": ["q", "q", "r"],
-        "request": [1, 2, 3],
-        "items": [[1, 2], [2, 1], [3]],
-        "clicks": [[2], [], None],
-    }
-    with pytest.raises(InvalidLogError) as error:
-        fc.read_log(table)
-    (advice,) = re.findall(r"use (fc\.from_events.*?\))\.\n", str(error.value))
-    log = eval(advice.replace("…", "request"), {"fc": fc, "log": table})  # noqa: S307 - our own
-    assert same(log, {**table, "clicks": [[0, 1], [0, 0], [0]]})
-
-
 def test_wide_columns_by_a_pattern():
     wide: dict[str, Any] = {"context": ["q"]}
     wide |= {f"item_{k}": [k * 10] for k in (1, 10, 2)} | {f"c{k}": [k % 2] for k in (1, 10, 2)}
@@ -91,25 +74,23 @@ def test_wide_columns_by_a_pattern():
     assert same(log, other)
 
 
-DAYS = [datetime(2026, 3, 1, 23, 59), datetime(2026, 3, 2)]  # noqa: DTZ001 - as in most logs
+def periods_of(at):
+    """The periods of records at these times."""
+    table = {"context": ["q"] * len(at), "items": [[1]] * len(at), "clicks": [[0]] * len(at)}
+    tally = fc.tally(fc.read_log(table | {"at": at}, period="at"))
+    return sorted(tally.table.to_pyarrow()["period"].to_pylist())
 
 
 @pytest.mark.parametrize("unit", [1, 10**3, 10**6, 10**9])
 def test_times_as_numbers_are_days(unit):
-    seconds = [int((t - datetime(1970, 1, 1)) / timedelta(seconds=1)) for t in DAYS]  # noqa: DTZ001
-    table = {"context": ["q"] * 2, "items": [[1]] * 2, "clicks": [[0]] * 2}
-    log = fc.read_log(table | {"at": [s * unit for s in seconds]}, period="at")
-    found = fc.tally(log).table.to_pyarrow()["period"].to_pylist()
-    since = date(1970, 1, 1)
-    assert sorted(found) == [(date(2026, 3, 1) - since).days, (date(2026, 3, 2) - since).days]
+    day = 20_513  # since 1970
+    midnight = (day + 1) * 24 * 60 * 60
+    assert periods_of([(midnight - 60) * unit, midnight * unit]) == [day, day + 1]
 
 
 def test_times_as_text_are_days():
-    table = {"context": ["q"] * 4, "items": [[1]] * 4, "clicks": [[0]] * 4}
     at = ["2026-03-01T23:59:00Z", "2026-03-01 01:00", "2026-03-02", "week 9 of 2026"]
-    log = fc.read_log(table | {"at": at}, period="at")
-    found = fc.tally(log).table.to_pyarrow()["period"].to_pylist()
-    assert sorted(found) == ["2026-03-01", "2026-03-02", "week 9 of 2026"]
+    assert periods_of(at) == ["2026-03-01", "2026-03-02", "week 9 of 2026"]
 
 
 def test_odd_periods_are_said():

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import foreclick as fc
 from foreclick.errors import InvalidLogError
 from tests.engines.looking import without_spark
-from tests.logs.samples import Row, counted, impressions
+from tests.logs.samples import Row, counted, impressions, reference
 
 GOOD: Row = {
     "context": "fine",
@@ -114,46 +115,39 @@ def test_a_broken_rule(roles: Row, changes: list[Row], cause: str, example: str)
     assert sum(counted(log).values()) == {"w": 6.0, "times": 9}.get(str(roles.get("count")), 3)
 
 
-EVERYTHING: list[Row] = [
-    {"items": None, "clicks": None},
-    {"items": [], "clicks": []},
-    {"items": [1, 2, 3]},
-    {"clicks": [1, 0, 1, 1, 1]},
-    {"clicks": [None, 0]},
-    {"items": [7, 7]},
-    {"items": [7, 7], "clicks": [-1, 0], "p": 2, "w": 0},
-    {"context": None},
-    {"p": 0},
-    {"p": NAN},
-    {"p": None},
-    {"w": -1},
-    {"w": NAN},
-    {"w": None},
-]
-ROLES: Row = {"propensity": "p", "count": "w"}
-COUNTS = {LISTS: 2, DIFFERENT: 3, TWICE: 2, NEGATIVE: 1, CONTEXT: 1, PROPENSITY: 4, WEIGHT: 4}
+RULES = {TWICE, NEGATIVE, PROPENSITY}
+"""Of lists, clicks and propensities, whatever else is read."""
+
+MANY_FAULTS: Row = {"clicks": [-1, 0], "p": 2, "ps": [2, 2], "w": 0, "times": 0, "items": [7, 7]}
+MANY_RULES = {NEGATIVE, PROPENSITY, WEIGHT, "times null", TWICE}
+"""One row that breaks several rules, and those that it breaks."""
 
 
-def test_all_rules_at_once_are_counted_by_cause_on_every_engine(engine):
-    log = fc.read_log(engine.load(source(*EVERYTHING)), invalid="drop", **ROLES)
-    for cause, n in COUNTS.items():
-        assert [log.dropped[name] for name in log.dropped if re.match(cause, name)] == [n], cause
-    assert len(log.dropped) == len(COUNTS)
-    # the row that breaks four rules is one row
-    assert (log.rows, log.dropped_rows) == (3, len(EVERYTHING))
-    assert counted(log) == {("fine", 0.5, (1, 2), (1.0, 0.0)): 6.0}
-    assert "14 invalid rows dropped" in repr(log)
+def by_cause(log, causes):
+    """How many rows were dropped for each of these causes, and for others."""
+    found = {next((c for c in causes if re.match(c, name)), name): name for name in log.dropped}
+    return {cause: log.dropped[name] for cause, name in found.items()}
 
 
-def test_what_is_no_number_on_every_engine(engine):
-    slots = [[0.5, NAN], [0.5], None, [0, 1], [2, 1]]
-    wrong: list[Row] = [{"clicks": [NAN, 0]}, {"clicks": [0, INF]}, {"w": INF}, {"w": NAN}]
-    table = source(*wrong, *({"ps": ps} for ps in slots))
-    log = fc.read_log(engine.load(table), count="w", propensity="ps", invalid="drop")
-    for cause, n in {NEGATIVE: 2, WEIGHT: 2, PROPENSITY: 5}.items():
-        assert [log.dropped[name] for name in log.dropped if re.match(cause, name)] == [n], cause
-    assert len(log.dropped) == 3
-    assert (log.rows, log.dropped_rows) == (3, 9)
+@pytest.mark.parametrize(
+    ("roles", "causes"),
+    [
+        ({"propensity": "p", "count": "w"}, RULES | {LISTS, DIFFERENT, CONTEXT, WEIGHT}),
+        ({"propensity": "ps", "count": "times"}, RULES | {"times null"}),
+    ],
+    ids=["lists", "slots"],
+)
+def test_all_rules_at_once_are_counted_by_cause_on_every_engine(engine, roles, causes):
+    broken = [(c, each) for r, each, c, _ in BROKEN if r.items() <= roles.items() and c in causes]
+    changes = [change for _, some in broken for change in some]
+    counts = Counter(cause for cause, some in broken for _ in some)
+    log = fc.read_log(engine.load(source(*changes, MANY_FAULTS)), invalid="drop", **roles)
+    assert by_cause(log, causes) == {
+        cause: counts[cause] + (cause in MANY_RULES) for cause in causes
+    }
+    assert (log.rows, log.dropped_rows) == (3, len(changes) + 1)
+    assert len(counted(log)) == 1
+    assert f"{len(changes) + 1} invalid rows dropped" in repr(log)
 
 
 @without_spark
@@ -166,39 +160,39 @@ def test_no_rows(engine):
 
 # --- impressions ----------------------------------------------------------------------------------
 
+ONE_FAULT: list[tuple[str, Row, Row]] = [
+    (POSITION, {}, {"position": 1}),
+    *((POSITION, {"position": position}, {}) for position in (0, -1, None)),
+    (POSITION, {"position": 0}, {"position": 0}),
+    (POSITION, {"list_id": None}, {"list_id": None}),
+    (TWICE, {}, {"item": 11}),
+    (DIFFERENT, {}, {"click": None}),
+    (DIFFERENT, {}, {"item": None}),
+    (NEGATIVE, {}, {"click": -1}),
+    (CONTEXT, {"context": None}, {"context": None}),
+]
+"""Causes, with what is changed in the two rows of a list."""
 
-def seen(*changes: Row) -> list[Row]:
-    """The sample's impressions, and another list of two, changed."""
-    rows = [
-        {"context": "q", "list_id": 99, "position": k, "item": k + 10, "click": 0} for k in (1, 2)
-    ]
-    changed = [row | change for row, change in zip(rows, changes, strict=True)]
-    return impressions() + changed
+
+def faulty(number: int, *changes: Row) -> list[Row]:
+    """Another list of two, changed."""
+    row = {"context": "q", "list_id": number, "click": 0}
+    return [row | {"position": k, "item": k + 10} | c for k, c in enumerate(changes, start=1)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "cause"),
-    [
-        ([{}, {"position": 1}], POSITION),
-        ([{"position": 0}, {}], POSITION),
-        ([{"position": -1}, {}], POSITION),
-        ([{"position": None}, {}], POSITION),
-        ([{"position": 0}, {"position": 0}], POSITION),
-        ([{"list_id": None}, {"list_id": None}], POSITION),
-        ([{}, {"item": 11}], TWICE),
-        ([{}, {"click": None}], DIFFERENT),
-        ([{}, {"item": None}], DIFFERENT),
-        ([{}, {"click": -1}], NEGATIVE),
-        ([{"context": None}, {"context": None}], CONTEXT),
-    ],
-)
-def test_a_broken_rule_of_impressions(changes, cause):
-    rows = seen(*changes)
-    told = fault(rows, long=("list_id", "position"))
-    assert re.search(rf"- {cause}[^\n]*: 1 row, for example context=", told), told
-    log = fc.read_log(rows, long=("list_id", "position"), invalid="drop")
-    assert any(re.match(cause, name) and n == 1 for name, n in log.dropped.items())
-    assert (log.rows, log.dropped_rows) == (7, 1)
+def test_all_rules_of_impressions_at_once_are_counted_on_every_engine(engine):
+    rows, long = impressions(), ("list_id", "position")
+    for number, (_, *changes) in enumerate(ONE_FAULT, start=90):
+        rows += faulty(number, *changes)
+    loaded = engine.load(pa.Table.from_pylist(rows))
+    counts = Counter([LISTS, *(cause for cause, *_ in ONE_FAULT)])  # one breaks two
+    told = fault(loaded, long=long)
+    for cause, n in counts.items():
+        assert re.search(rf"- {cause}[^\n]*: {n} rows?, for example context=", told), told
+    log = fc.read_log(loaded, long=long, invalid="drop")
+    assert by_cause(log, counts) == counts
+    assert (log.rows, log.dropped_rows) == (7, len(ONE_FAULT))
+    assert counted(log) == reference()
 
 
 @without_spark

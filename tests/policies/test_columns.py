@@ -10,6 +10,7 @@ from foreclick.engines import open_source
 from foreclick.errors import InvalidLogError, PolicyError
 from foreclick.policies import as_policy
 from foreclick.policies.columns import policy_of
+from tests.policies import shown_by
 
 LOG: dict[str, Any] = {
     "query": ["q", "q", "r", "r"] * 10,
@@ -39,24 +40,9 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
-def lists_of(policy: Any) -> list[tuple[str, list[int]]]:  # noqa: ANN401
-    if isinstance(policy, fc.Marginals):
-        rows = policy._slots.to_pyarrow().sort_by(
-            [("context", "ascending"), ("place", "ascending")]
-        )
-        grouped = rows.group_by("context", use_threads=False).aggregate([("item_1", "list")])
-        lists = grouped["item_1_list"].to_pylist()
-    else:
-        grouped = policy._arrow.table
-        columns = [grouped[name].to_pylist() for name in policy._arrow.items]
-        lists = list(map(list, zip(*columns, strict=True)))
-    return sorted(zip(grouped["context"].to_pylist(), lists, strict=True))
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_the_policy_that_its_columns_say(name):
-    policy = as_policy(TABLES[name], NAMES)
-    assert lists_of(policy) == [("q", [2, 1]), ("r", [3, 4])]
+    assert shown_by(as_policy(TABLES[name], NAMES)) == {"q": [2, 1], "r": [3, 4]}
 
 
 def test_lists_with_probabilities():
@@ -70,48 +56,16 @@ def test_what_the_user_names_comes_first():
     table = {"query": QUERIES, "item": [9] * 4, "sku": ITEMS, "score": SCORES, "new": [1, 2, 3, 4]}
     named = {"item": "sku", "score": "new"}
     policy = policy_of(open_source(pa.table(table)), NAMES, named, 1, remedy=str)
-    assert lists_of(policy) == [("q", [2]), ("r", [4])]
+    assert shown_by(policy) == {"q": [2], "r": [4]}
 
 
-UNCLEAR: dict[str, tuple[dict[str, Any], str, str]] = {
-    "two columns that may be the item": (
-        {"query": QUERIES, "sku": ITEMS, "shop": ITEMS, "score": SCORES},
-        "the item",
-        "fc.Ranking.from_scores(table, context='query', item='sku')",
-    ),
-    "a score that is called otherwise": (
-        {"query": QUERIES, "item": ITEMS, "relevance": SCORES},
-        "the score",
-        "fc.Ranking.from_scores(table, context='query', item='item', score='relevance')",
-    ),
-    "a context that is called otherwise": (
-        {"text": ["q", "r"], "locale": ["en", "en"], "items": LISTS},
-        "the context",
-        "fc.Ranking(table, context='text', items='items')",
-    ),
-    "nothing that is known": (
-        {"a": ["q", "r"], "b": ["en", "en"], "c": [1, 2]},
-        "the context and the items",
-        "fc.Ranking(table, context='a', items='b')",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNCLEAR)
-def test_unclear_columns_are_listed_with_the_remedy(name):
-    table, missing, remedy = UNCLEAR[name]
+def test_columns_of_which_none_is_known_are_listed_with_the_remedy():
     with pytest.raises(PolicyError) as error:
-        as_policy(table, NAMES)
+        as_policy({"a": ["q", "r"], "b": ["en", "en"], "c": [1, 2]}, NAMES)
     assert str(error.value) == (
-        f"candidate: no column is known to hold {missing}. It has the columns {', '.join(table)}. "
-        f"Name them: {remedy}."
+        "candidate: no column is known to hold the context and the items. It has the columns a, b, "
+        "c. Name them: fc.Ranking(table, context='a', items='b')."
     )
-
-
-def test_two_items_at_one_position():
-    table = {"query": ["q"] * 3, "item": [1, 2, 3], "position": [1, 2, 2]}
-    with pytest.raises(PolicyError, match="2 items stand at position 2 of context 'q'"):
-        as_policy(table, NAMES)
 
 
 def test_a_log_by_result_names_the_items_of_candidates():
@@ -124,7 +78,7 @@ def test_a_log_by_result_names_the_items_of_candidates():
     }
     log = fc.read_log(rows, context="query", long=("list", "rank"), items="sku")
     table = {"query": ["q"] * 2, "sku": [1, 2], "price": [3.0, 4.0], "score": [0.1, 0.2]}
-    assert lists_of(as_policy(table, fc.tally(log).names)) == [("q", [2, 1])]
+    assert shown_by(as_policy(table, fc.tally(log).names)) == {"q": [2, 1]}
 
 
 @pytest.mark.parametrize("kind", ["integers", "text"])
@@ -134,7 +88,7 @@ def test_only_lists_of_contexts_that_are_asked_for_are_read(kind):
     table = open_source(pa.table({"query": written, "items": [[n, n + 1] for n in numbers]}))
     asked = open_source(pa.table({"context": [7, 9, 500]}))
     policy = as_policy(table, NAMES, contexts=asked)
-    assert lists_of(policy) == [(written[7], [7, 8]), (written[9], [9, 10])]
+    assert shown_by(policy) == {written[7]: [7, 8], written[9]: [9, 10]}
 
 
 def test_a_list_without_a_context_is_noticed_among_those_asked_for():

@@ -7,12 +7,12 @@ import pytest
 import foreclick as fc
 from tests.answers import answer, assert_as_oracle, log_of, repeated
 from tests.cases import tables
+from tests.policies import shown_by
 
 RECORDS = [
     *repeated(((1, 2, 3), (1, 0, 1)), ((2, 1, 3), (1, 1, 0)), ((3, 1, 2), (0, 1, 0)), times=2),
     *repeated(((1, 2, 3), (0, 1, 0)), ((4, 5), (1, 0)), times=4, context="r"),
 ]
-BOTH: dict[str, list[Any]] = {"context": ["q", "r"], "items": [[2, 1, 3], [1, 2, 3]]}
 
 
 @pytest.fixture(scope="module")
@@ -20,26 +20,24 @@ def log():
     return log_of(RECORDS)
 
 
-def check(
-    log, policy, lists, estimators=("list", "ip", "item"), metric="clicks@3", records=RECORDS
-):
+def check(log, policy, lists, estimators=("list", "ip", "item"), records=RECORDS):
     """What the library says of a policy is what the oracle says of its lists."""
-    asked: Any = {"estimators": list(estimators), "metrics": metric, "confidence": None}
-    found = fc.evaluate(log, policy, **asked)
-    assert_as_oracle(found, records, lists)
-    return found
+    asked: Any = {"estimators": list(estimators), "metrics": "clicks@3", "confidence": None}
+    assert_as_oracle(fc.evaluate(log, policy, **asked), records, lists)
 
 
 class TestRanking:
-    def test_columns_may_have_any_name_be_one_a_position_or_repeat_a_list(self, log):
+    def test_columns_may_have_any_name_be_one_a_position_or_repeat_a_list(self):
+        lists = {"q": [2, 1, 3], "r": [1, 2, 3]}
+        named = {"query": ["q", "r"], "shown": [*lists.values()]}
         wide = {"context": ["q", "r"], "a": [2, 1], "b": [1, 2], "c": [3, 3]}
-        twice = {"context": ["q", "q", "r"], "items": [[2, 1, 3], [2, 1, 3], [1, 2, 3]]}
+        twice = {"context": ["q", "q", "r"], "items": [lists["q"], lists["q"], lists["r"]]}
         for policy in (
-            fc.Ranking({"query": ["q", "r"], "shown": BOTH["items"]}, "query", "shown"),
+            fc.Ranking(named, "query", "shown"),
             fc.Ranking(wide, items=["a", "b", "c"]),
             fc.Ranking(twice),
         ):
-            assert answer(log, policy) == answer(log, fc.Ranking(BOTH))
+            assert shown_by(policy) == lists
 
 
 class TestFromScores:
@@ -48,14 +46,7 @@ class TestFromScores:
         "item": [1, 2, 3, 4, 2, 1],
         "score": [0.2, 0.9, -0.1, 0.5, 1.0, 3.0],
     }
-
-    def lists(self, policy):
-        """What the policy shows, context by context."""
-        rows = policy._rows
-        return {
-            row["context"]: [row[c] for c in rows.shape.items if row[c] is not None]
-            for row in rows.stored.to_pylist()
-        }
+    TWO: ClassVar[Any] = {"context": ["q"] * 2, "item": ["a", "b"]}
 
     @pytest.mark.parametrize(
         ("table", "options", "expected"),
@@ -71,18 +62,14 @@ class TestFromScores:
                 {"context": "query", "item": "doc", "score": "s"},
                 {"q": ["b", "a"]},
             ),
-            *(
-                (
-                    {"context": ["q"] * 2, "item": [1, 2], name: [1.0, 2]},
-                    {"score": name},
-                    {"q": [2, 1]},
-                )
-                for name in ("weight", "n", "propensity")
-            ),
+            # Names that a tally has, too.
+            (TWO | {"weight": [1.0, 2]}, {"score": "weight"}, {"q": ["b", "a"]}),
+            (TWO | {"n": [1.0, 2]}, {"score": "n"}, {"q": ["b", "a"]}),
+            (TWO | {"propensity": [1.0, 2]}, {"score": "propensity"}, {"q": ["b", "a"]}),
         ],
     )
     def test_sorts_by_falling_score(self, table, options, expected):
-        assert self.lists(fc.Ranking.from_scores(table, **options)) == expected
+        assert shown_by(fc.Ranking.from_scores(table, **options)) == expected
 
 
 class TestLists:
@@ -134,28 +121,16 @@ class TestOneContextForAll:
     def test_works_for_every_policy(self, candidate):
         table = tables.log_table(self.RECORDS).drop_columns("context")
         log = fc.read_log(table, context=None)
-        found = fc.evaluate(log, candidate(), estimators="ip", metrics="clicks@2", confidence=None)
-        assert_as_oracle(found, self.RECORDS, {0: {(1, 2): 1.0}})
+        check(log, candidate(), {0: {(1, 2): 1.0}}, ["ip"], self.RECORDS)
 
 
-class TestTypes:
+def test_integers_are_cast_to_the_texts_of_the_log():
     """What a log calls "7" a candidate may call 7; the other way round nothing would match."""
-
-    TEXT = repeated((("1", "2"), (1, 0)), (("2", "1"), (0, 1)), context="5")
-
-    def candidates(self, context, first, second):
-        yield fc.Ranking({"context": [context], "items": [[first, second]]})
-        yield fc.Marginals(
-            {
-                "context": [context] * 2,
-                "item": [first, second],
-                "position": [1, 2],
-                "probability": [1.0, 1.0],
-            }
-        )
-
-    def test_integers_are_cast_to_the_texts_of_the_log(self):
-        log = log_of(self.TEXT)
-        for candidate in self.candidates(5, 1, 2):
-            row = answer(log, candidate)
-            assert (row["value"], row["covered"]) == (pytest.approx(1.0), pytest.approx(1.0))
+    log = log_of(repeated((("1", "2"), (1, 0)), (("2", "1"), (0, 1)), context="5"))
+    lists = {5: {(1, 2): 1.0}}
+    for candidate in (
+        fc.Ranking({"context": [5], "items": [[1, 2]]}),
+        fc.Marginals(tables.marginals_table(lists)),
+    ):
+        row = answer(log, candidate)
+        assert (row["value"], row["covered"]) == (pytest.approx(1.0), pytest.approx(1.0))

@@ -13,6 +13,7 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import ForeclickWarning
+from tests.cases import tables
 
 # Lists of different length, equal probabilities, a hole, a list in parts, a softmax in float32.
 LISTS: list[tuple[str, list[Any], float]] = [
@@ -28,12 +29,8 @@ LISTS: list[tuple[str, list[Any], float]] = [
     ("softmax", ["b"], float(np.float32(0.6666666))),
     ("sure", ["a", "b", "c"], 1.0),
 ]
-TABLE = pa.table(
-    {
-        "context": [context for context, _, _ in LISTS],
-        "items": [items for _, items, _ in LISTS],
-        "probability": [probability for *_, probability in LISTS],
-    }
+TABLE = pa.Table.from_pylist(
+    [{"context": context, "items": items, "probability": p} for context, items, p in LISTS]
 )
 CONTEXTS = [*dict.fromkeys(context for context, _, _ in LISTS), "unknown", None]
 TWO = {"context": ["q", "q"], "items": [[1, 2], [2, 1]], "probability": [0.7, 0.3]}
@@ -61,17 +58,12 @@ def warned(call):
     return found, [w for w in caught if w.category is ForeclickWarning]
 
 
-def number(request, seed=0):
-    """The request's number, from the documentation."""
+def drawn_by_hand(lists, request, seed):
+    """As documented: the list at u, for lists in falling order of different probabilities."""
     text = f"foreclick:{seed}:{request}"
-    return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:7], 16)
-
-
-def drawn_by_hand(lists, request, seed=0):
-    """The list at u, for lists in falling order of different probabilities."""
-    u = Fraction(number(request, seed), 16**7)
+    number = int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:7], 16)
     ends = itertools.accumulate(Fraction(p) for p in lists.values())
-    return next(items for items, end in zip(lists, ends, strict=True) if u < end)
+    return next(i for i, end in zip(lists, ends, strict=True) if Fraction(number, 16**7) < end)
 
 
 # --- one draw, everywhere -------------------------------------------------------------------------
@@ -102,13 +94,7 @@ def test_a_request_is_shown_the_same_list_by_every_engine_and_by_the_picker(engi
 
 def test_the_draw_is_the_one_that_is_documented():
     lists = {(3, 1): 0.45, (1,): 0.3, (1, 2, 3): 0.2, (2, 9): 0.05}
-    policy = fc.Lists(
-        {
-            "context": [1] * 4,
-            "items": [[1], [2, 9], [1, 2, 3], [3, 1]],
-            "probability": [0.3, 0.05, 0.2, 0.45],
-        }
-    )
+    policy = fc.Lists(tables.lists_table({1: dict(reversed(lists.items()))}))
     for seed in (0, 1, 2**40, -1):
         picker = policy.serving(seed=seed)
         for request in range(500):
@@ -131,15 +117,12 @@ def test_ids_and_contexts_count_by_their_text(policy, asked):
 
 
 def test_a_ranking_shows_its_list():
-    twice = {"context": ["q", "q", "r"], "items": [[2, 1], [2, 1], [3]]}
-    policy = fc.Ranking(twice)
-    shown = by_request(policy.sample(requests_of(range(10), ["q", "r"])))
+    twice = fc.Ranking({"context": ["q", "q", "r"], "items": [[2, 1], [2, 1], [3]]})
+    shown = by_request(twice.sample(requests_of(range(10), ["q", "r"])))
     assert set(shown.values()) == {((2, 1), 1.0), ((3,), 1.0)}
     scored = fc.Ranking.from_scores({"item": [1, 2], "score": [0.1, 0.2]}, context=None)
-    assert set(by_request(scored.sample({"request": [1, 2]}, context=None)).values()) == {
-        ((2, 1), 1.0)
-    }
-    assert scored.serving()("r", 0) == ((2, 1), 1.0)
+    shown = by_request(scored.sample({"request": [1, 2]}, context=None))
+    assert set(shown.values()) == {scored.serving()("r", 0)} == {((2, 1), 1.0)}
 
 
 # --- the next log ---------------------------------------------------------------------------------

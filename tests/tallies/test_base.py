@@ -6,7 +6,6 @@ import json
 import re
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -169,71 +168,6 @@ def test_the_tables_go_with_the_tally(engine):
     assert kept(engine) == before
 
 
-# --- a tally for each day: together they are the whole log's, and old days may count less ---------
-
-
-DAILY: dict[str, Any] = {"context": "query", "period": "day"}
-
-
-def day(number, count=40, deep=3):
-    rng = np.random.default_rng(number)
-    return pa.table(
-        {
-            "query": rng.integers(0, 4, count),
-            "items": [list(rng.permutation(5)[:deep]) for _ in range(count)],
-            "clicks": rng.integers(0, 2, (count, deep)).tolist(),
-            "day": [number] * count,
-        }
-    )
-
-
-@pytest.fixture
-def logs(tmp_path):
-    """Four days, a file each, of which the third has longer lists."""
-    directory = tmp_path / "logs"
-    directory.mkdir()
-    for number in range(4):
-        pq.write_table(day(number, deep=4 if number == 2 else 3), directory / f"{number}.parquet")
-    return directory
-
-
-def write_days(logs, target):
-    target.mkdir()
-    for file in logs.iterdir():
-        fc.tally(fc.read_log(file, **DAILY)).write_parquet(target / file.name)
-
-
-def test_a_tally_for_each_file_of_a_log_adds_up_to_it(logs, tmp_path):
-    write_days(logs, tmp_path / "t")
-    whole = fc.tally(fc.read_log(logs, **DAILY)).to_arrow()
-    assert fc.read_tally(tmp_path / "t").to_arrow().equals(whole)
-    each = [fc.read_tally(file) for file in sorted((tmp_path / "t").iterdir())]
-    assert (each[0] + each[1] + each[2] + each[3]).to_arrow().equals(whole)
-
-
-class TestWeights:
-    def test_half_lives_of_days_and_of_numbers(self, logs, tmp_path):
-        write_days(logs, tmp_path / "t")
-        faded = fc.read_tally(tmp_path / "t").weigh(half_life=2)
-        rows = faded.to_arrow().to_pylist()
-        by_day = {n: sum(r["n"] for r in rows if r["period"] == n) for n in range(4)}
-        assert by_day == pytest.approx({n: 40 * 0.5 ** ((3 - n) / 2) for n in range(4)})
-        dates = [dt.date(2026, 10, 31), dt.date(2026, 11, 1)]
-        two = {"context": ["q"] * 2, "items": [[1]] * 2, "clicks": [[1]] * 2, "day": dates}
-        dated = fc.tally(fc.read_log(two, period="day")).weigh(half_life=1)
-        assert dated.to_arrow()["n"].to_pylist() == [0.5, 1.0]
-        steps = fc.tally(fc.read_log(two | {"day": [0.5, 1.75]}, period="day")).weigh(half_life=2.5)
-        assert steps.to_arrow()["n"].to_pylist() == [0.5**0.5, 1.0]
-
-    def test_records_that_count_less_are_not_taken_for_fewer_records(self, logs):
-        faded = fc.tally(fc.read_log(logs, **DAILY)).weigh(half_life=1)
-        candidate = {"context": range(4), "items": [[0, 1, 2]] * 4}
-        with pytest.raises(fc.errors.ModelError, match="do not vary alike"):
-            fc.evaluate(faded, candidate, confidence=fc.Confidence(clusters="record"))
-        with pytest.raises(fc.errors.ModelError, match="do not count alike"):
-            fc.evaluate(faded.split(0)[1], candidate)
-
-
 # --- names of the log's columns -------------------------------------------------------------------
 
 
@@ -276,9 +210,8 @@ def test_every_verb_takes_it(stored):
     assert fc.support(stored, CANDIDATE, **asked)["covered"] == [1.0] * 4
     daily = fc.read_log(LOG, period="day", **NAMED)
     assert fc.compare(daily, {"a": CANDIDATE}, **asked)["candidate"] == ["a"]
-    assert (
-        fc.explore(daily, CANDIDATE, min_effect=0.5, **asked).evaluation["metric"][0] == "clicks@1"
-    )
+    planned = fc.explore(daily, CANDIDATE, min_effect=0.5, **asked)
+    assert planned.evaluation["metric"][0] == "clicks@1"
     assert answer(stored, PLAIN, baseline=CANDIDATE) == answer(stored, PLAIN)
 
 
@@ -306,7 +239,36 @@ def test_a_column_that_nobody_knows_is_an_error(log):
     assert repr(waiting) == "Ranking(columns quest, items)"
     with pytest.raises(SourceError, match=r"^candidate: .*context='context'.* quest, items"):
         answer(log, waiting)
-    with pytest.raises(SourceError, match="context='context'"):
-        waiting.serving()
-    with pytest.raises(SourceError, match="context='context'"):
-        fc.Ranking(pa.table({"items": PLAIN["items"]}))
+    for call in (waiting.serving, lambda: fc.Ranking(pa.table({"items": PLAIN["items"]}))):
+        with pytest.raises(SourceError, match="context='context'"):
+            call()
+
+
+# --- old days may count less ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("days", "half_life", "weights"),
+    [
+        (range(4), 2, [0.5**1.5, 0.5, 0.5**0.5, 1]),
+        ([0.5, 1.75], 2.5, [0.5**0.5, 1]),
+        ([dt.date(2026, 10, 31), dt.date(2026, 11, 1)], 1, [0.5, 1]),
+    ],
+    ids=["numbers", "fractions", "dates"],
+)
+def test_half_lives_of_days_and_of_numbers(days, half_life, weights, tmp_path):
+    table = [{"context": "q", "items": [1], "clicks": [1], "day": day} for day in [*days] * 3]
+    tally = fc.tally(fc.read_log(table, period="day"))
+    tally.write_parquet(tmp_path / "t.parquet")
+    for each in (tally, fc.read_tally(tmp_path / "t.parquet")):
+        faded = each.weigh(half_life=half_life).to_arrow().sort_by("period")
+        assert faded["period"].to_pylist() == [*days]
+        assert faded["n"].to_pylist() == pytest.approx([3 * weight for weight in weights])
+
+
+def test_records_that_count_less_are_not_taken_for_fewer_records():
+    faded = fc.tally(fc.read_log(LOG, period="day", **NAMED)).weigh(half_life=1)
+    with pytest.raises(fc.errors.ModelError, match="do not vary alike"):
+        fc.evaluate(faded, CANDIDATE, confidence=fc.Confidence(clusters="record"))
+    with pytest.raises(fc.errors.ModelError, match="do not count alike"):
+        fc.evaluate(faded.split(1)[1], CANDIDATE)  # of three days

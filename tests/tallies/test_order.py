@@ -93,6 +93,8 @@ def test_files_of_different_periods_are_read_where_they_lie(tmp_path, monkeypatc
         log = fc.read_log(day, period="day")
         fc.tally(log).write_parquet(tmp_path / f"{day[0]['day']}.parquet")
     whole = fc.tally(fc.read_log([row for day in days for row in day], period="day"))
+    first, *others = (fc.read_tally(file) for file in sorted(tmp_path.iterdir()))
+    assert sum(others, first).to_arrow().equals(whole.to_arrow())
     monkeypatch.setattr(type(whole.engine), "keep", None)
     back = fc.read_tally(tmp_path)
     assert back.shape == whole.shape
