@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -11,150 +12,134 @@ from benchmarks.ladder import scene
 
 import foreclick as fc
 from foreclick.batches import batches_of
-from foreclick.batches.arrays import Bools, Floats
+from foreclick.batches.arrays import Floats
 from foreclick.estimators import Ladder
 from foreclick.ladder.classes import LEAST_RECORDS, learnt_classes
 from foreclick.ladder.fit import production_fit
-from foreclick.ladder.patterns import (
-    OTHERWISE,
-    Patterns,
-    class_weights,
-    log_likelihood,
-    patterns,
-)
+from foreclick.ladder.fitted import LadderFit
+from foreclick.ladder.patterns import OTHERWISE, class_weights, log_likelihood, patterns
 from foreclick.ladder.rates import RateParameters
 from foreclick.ladder.readers import MixedLists, ReaderClasses
 from foreclick.ladder.sample import EVERYTHING
+from tests.simulate.small import outcomes_of
 
-P = np.array([1.0, 0.8, 0.5, 0.3])
+P = np.array([1.0, 0.8, 0.65, 0.5, 0.4])
 KAPPA = 0.6
 PARAMETERS = RateParameters(np.array([-1.0, 0, 0, 0]), P, 5.0, 5.0)
+CHOICE = np.array([False, False, True])
+SHARES = np.array([0.4, 0.4, 0.2])
+CLASSES = ReaderClasses(
+    np.stack([P, P**1.5, P]), KAPPA * np.eye(3)[1], CHOICE, P, SHARES, np.zeros(3), PARAMETERS
+)
+"""One by position, one that stops, one of choice."""
 
 
-def classes() -> ReaderClasses:
-    """One by position, one that stops, one of choice."""
-    p = np.stack([P, P**1.5, P])
-    choice = np.array([False, False, True])
-    share = np.array([0.4, 0.4, 0.2])
-    return ReaderClasses(p, np.array([0, KAPPA, 0]), choice, P, share, np.zeros(3), PARAMETERS)
-
-
-def one_record(clicked: Bools, rate: Floats) -> Patterns:
-    """A context with one record."""
-    own, hit, k = clicked.astype(np.float64)[None], np.flatnonzero(clicked), len(clicked)
-    last, only = np.zeros((2, 1, k))
-    last[0, hit[-1:]] = 1
-    only[0, hit[-1:]] = len(hit) == 1
-    none, x = np.zeros(1, dtype=np.int64), np.zeros((k, 4))
-    lists = np.arange(k)[None]
-    return Patterns(np.zeros(k, int), own[0], x, lists, none, np.ones(1), own, last, only, 1)
-
-
-def chance(number: int, p: Floats, rate: Floats, clicked: Bools) -> float:
-    """The probability of a pattern: by class, one reader after the other."""
-    if number == 0:
-        return float(np.prod(np.where(clicked, p * rate, 1 - p * rate)))
-    if number == 2:
-        q = p * rate / (1 + p @ rate)
-        alone = 1 / (1 + p @ rate) if not clicked.any() else q @ clicked
-        several = OTHERWISE * np.prod(np.where(clicked, q, 1 - q))
-        return float(alone * (clicked.sum() < 2) + several * clicked.any())
-
-    def down(k: int, reads: bool) -> float:
-        if k == len(p):
-            return 1.0
-        if not reads:
-            return float(not clicked[k]) * down(k + 1, False)
-        here = rate[k] if clicked[k] else 1 - rate[k]
-        on = (1 - KAPPA if clicked[k] else 1.0) * (p[k + 1] / p[k] if k + 1 < len(p) else 0.0)
-        return float(here * (on * down(k + 1, True) + (1 - on) * down(k + 1, False)))
-
-    return down(0, True)
+def chances(number: int, rate: Floats) -> dict[tuple[int, ...], float]:
+    """The probability of every pattern in a class, by one reader after the other."""
+    p = CLASSES.p[number]
+    if CHOICE[number]:
+        q, found = p * rate / (1 + p @ rate), {}
+        for clicks in itertools.product((0, 1), repeat=len(p)):
+            alone = q @ clicks if any(clicks) else 1 / (1 + p @ rate)
+            several = OTHERWISE * np.prod(np.where(clicks, q, 1 - q))
+            found[clicks] = alone * (sum(clicks) < 2) + several * any(clicks)
+        return found
+    steps = [(each, 1.0, 1.0) for each in p * rate]
+    if number == 1:
+        down = np.append(p[1:] / p[:-1], 0.0)
+        steps = [(each, (1 - KAPPA) * on, on) for each, on in zip(rate, down, strict=True)]
+    total = Counter[tuple[int, ...]]()
+    for chance, clicks in outcomes_of(steps):
+        total[clicks] += chance  # type: ignore[assignment]
+    return total  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("number", range(3))
 def test_likelihoods_are_those_of_readers_one_position_after_the_other(number: int) -> None:
-    rate = np.array([0.4, 0.7, 0.2, 0.5])
-    for pattern in itertools.product([False, True], repeat=4):
-        clicked = np.array(pattern)
-        data = one_record(clicked, rate)
-        found = np.exp(log_likelihood(data, classes(), number, np.append(rate, 0.0)))[0]
-        assert found == pytest.approx(chance(number, classes().p[number], rate, clicked), abs=1e-12)
+    """Of each of the patterns there are, in a context of its own."""
+    every = [*itertools.product([0, 1], repeat=5)]
+    log = {"context": [*range(32)], "items": [[*range(5)]] * 32, "clicks": every, "day": [0] * 32}
+    (batch,) = batches_of(fc.tally(fc.read_log(log, period="day")))
+    rate = np.array([0.4, 0.7, 0.2, 0.5, 0.3])
+    alpha = np.append(rate[np.asarray(batch.items)[batch.pair_item]], 0.0)
+    found = np.exp(log_likelihood(patterns(batch, "clicks"), CLASSES, number, alpha))
+    right = chances(number, rate)
+    expected = [right[every[x]] for x in batch.contexts.to_pylist()]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_readers_move_with_rates_and_kappa_as_differences_do() -> None:
-    rng = np.random.default_rng(3)
-    rate, weights = rng.uniform(0.05, 0.9, (6, 4)), rng.dirichlet(np.ones(3), 6).T
-    worth, step = rng.uniform(size=(6, 4)), 1e-6
+    rng, step = np.random.default_rng(3), 1e-6
+    rate, weights = rng.uniform(0.05, 0.9, (6, 5)), rng.dirichlet(np.ones(3), 6).T
+    worth = rng.uniform(size=(6, 5))
 
     def readers(rate: Floats, factor: float = 1.0) -> Floats:
-        return MixedLists(classes().with_kappa(factor), weights, rate).readers()
+        return MixedLists(CLASSES.with_kappa(factor), weights, rate).readers()
 
-    lists = MixedLists(classes(), weights, rate)
-    earned = worth * lists.readers()
-    moved = np.zeros(rate.shape)
-    for k in range(4):
-        each = [rate.copy(), rate.copy()]
-        each[0][:, k] += step
-        each[1][:, k] -= step
-        moved[:, k] = (worth * (readers(each[0]) - readers(each[1]))).sum(axis=1) / (2 * step)
-    np.testing.assert_allclose(lists.by_rate(earned), moved, rtol=1e-6, atol=1e-9)
+    lists = MixedLists(CLASSES, weights, rate)
+    moved = [
+        (worth * (readers(rate + one) - readers(rate - one))).sum(axis=1) / (2 * step)
+        for one in step * np.eye(5)
+    ]
+    found = lists.by_rate(worth * lists.readers())
+    np.testing.assert_allclose(found, np.transpose(moved), rtol=1e-6, atol=1e-9)
     by_kappa = np.log(readers(rate, 1 + step) / readers(rate, 1 - step)) / (2 * step)
     np.testing.assert_allclose(lists.by_kappa(), by_kappa, rtol=1e-6, atol=1e-9)
 
 
 def test_lists_deeper_than_the_log_are_not_read_below_it() -> None:
-    rate = np.full((1, 6), 0.3)
-    deep = MixedLists(classes().down_to(6), np.full((3, 1), 1 / 3), rate).readers()
-    log = MixedLists(classes(), np.full((3, 1), 1 / 3), rate[:, :4]).readers()
-    np.testing.assert_allclose(deep[:, :4], log)
-    assert not deep[:, 4:].any()
+    rate, weights = np.full((1, 7), 0.3), np.full((3, 1), 1 / 3)
+    deep = MixedLists(CLASSES.down_to(7), weights, rate).readers()
+    log = MixedLists(CLASSES, weights, rate[:, :5]).readers()
+    np.testing.assert_allclose(deep, np.pad(log, ((0, 0), (0, 2))))
 
 
 # --- classes of a log -----------------------------------------------------------------------------
 
 
-def drawn(kinds: list[str], records: int = 150, seed: int = 1) -> fc.Tally:
-    """A log of contexts that are read in given ways, shown by rankers that change by the day."""
-    rng = np.random.default_rng(seed)
-    k, pool, days = 5, 12, 8
-    p = np.array([1.0, 0.8, 0.65, 0.5, 0.4])
-    rows: list[tuple[str, list[str], list[int], int]] = []
-    for number, kind in enumerate(kinds):
-        quality = rng.normal(-0.6, 1.0, pool)
-        scale = 3.0 if kind == "choice" else 1.0
-        for n in range(records):
-            day = n * days // records
-            top = np.argsort(
-                -(quality + np.random.default_rng([number, n // 3]).normal(0, 1.5, pool))
-            )
-            a, clicks = 1 / (1 + np.exp(-quality[top[:k]])), np.zeros(k, dtype=int)
-            if kind == "position":
-                clicks[:] = rng.random(k) < a * p
-            elif kind == "choice":
-                share = scale * a * p / (1 + scale * (a * p).sum())
-                at = int(np.searchsorted(np.cumsum(share), rng.random()))
-                clicks[at : at + 1] = 1
-            else:
-                for j in range(k):
-                    clicks[j] = rng.random() < a[j]
-                    if rng.random() > 0.9 or (clicks[j] and rng.random() < 0.9):
-                        break
-            items = [f"{number}-{each}" for each in top[:k]]
-            rows.append((f"q{number:03}", items, clicks.tolist(), day))
-    columns = zip(("query", "items", "clicks", "day"), zip(*rows, strict=True), strict=True)
-    table = pa.table(dict(columns))
-    return fc.tally(fc.read_log(table, context="query", period="day"))
+def drawn(kinds: list[str], records: int = 150) -> fc.Tally:
+    """A log of contexts that are read in given ways, by a ranker that changes with every third."""
+    rng, days = np.random.default_rng(2), 8
+    query, number = np.divmod(np.arange(len(kinds) * records), records)
+    quality = rng.normal(-0.6, 1.0, (len(kinds), 12))
+    luck = rng.normal(0, 1.5, (len(kinds), records // 3 + 1, 12))
+    items = np.argsort(-quality[query] - luck[query, number // 3], axis=1)[:, :5]
+    rate, u = 1 / (1 + np.exp(-np.take_along_axis(quality[query], items, axis=1))), rng.random
+    weight = 3 * rate * P
+    share = weight / (1 + weight.sum(axis=1, keepdims=True))
+    chosen = (u((len(query), 1)) > np.cumsum(share, axis=1)).sum(axis=1)
+    clicked = u(rate.shape) < rate
+    ends = (u(rate.shape) > 0.9) | (clicked & (u(rate.shape) < 0.9))
+    clicks = {
+        "position": u(rate.shape) < rate * P,
+        "choice": np.arange(5) == chosen[:, None],
+        "stopping": clicked & (np.cumsum(ends, axis=1) - ends == 0),
+    }
+    kind = np.array(kinds)[query, None]
+    columns = {
+        "query": query,
+        "items": (items + 100 * query[:, None]).tolist(),
+        "clicks": np.select([kind == each for each in clicks], [*clicks.values()]).tolist(),
+        "day": number * days // records,
+    }
+    return fc.tally(fc.read_log(pa.table(columns), context="query", period="day"))
 
 
-def test_classes_and_their_contexts_are_found_again() -> None:
-    tally = drawn(["position", "stopping"] * 40)
-    fit = production_fit(batches_of(tally), Ladder(), "clicks")
+@pytest.fixture(scope="module")
+def both() -> fc.Tally:
+    """Every other context stops."""
+    return drawn(["position", "stopping"] * 40)
+
+
+def fit_of(tally: fc.Tally, ladder: Ladder = Ladder()) -> LadderFit:  # noqa: B008
+    return production_fit(batches_of(tally), ladder, "clicks")
+
+
+def test_classes_and_their_contexts_are_found_again(both: fc.Tally) -> None:
+    fit, (batch,) = fit_of(both), batches_of(both)
     found = fit.reading.classes
     assert found is not None
-    (batch,) = batches_of(tally)
-    weights = class_weights(batch, "clicks", found)
-    stops = weights[:, found.kappa > 0].sum(axis=1)
+    stops = class_weights(batch, "clicks", found)[:, found.kappa > 0].sum(axis=1)
     assert np.mean((stops > 0.5) == (np.arange(80) % 2 == 1)) > 0.9
     assert not found.choice.any()
     assert found.kappa.max() == pytest.approx(0.9, abs=0.1)
@@ -162,7 +147,7 @@ def test_classes_and_their_contexts_are_found_again() -> None:
 
 
 def test_where_items_compete_all_contexts_choose() -> None:
-    fit = production_fit(batches_of(drawn(["choice"] * 60)), Ladder(), "clicks")
+    fit = fit_of(drawn(["choice"] * 60))
     assert fit.reading.choice
     assert all(report.converged for report in fit.reports)
 
@@ -170,23 +155,19 @@ def test_where_items_compete_all_contexts_choose() -> None:
 def test_where_every_click_ends_the_reading_nobody_chooses() -> None:
     """A choice of few lists has nearly the same likelihood; changes came out as wrong then."""
     log = fc.read_log(scene("Cascade", 7, 0.0).sample(seed=7), context="query", period="day")
-    fit = production_fit(batches_of(fc.tally(log)), Ladder(), "clicks")
+    fit = fit_of(fc.tally(log))
     assert not fit.reading.mixed
     assert fit.stopping is not None
     assert fit.stopping.mean > 0.95
 
 
 def test_one_class_by_position_has_none() -> None:
-    fit = production_fit(batches_of(drawn(["position"] * 60)), Ladder(), "clicks")
-    assert not fit.reading.mixed
+    assert not fit_of(drawn(["position"] * 60)).reading.mixed
 
 
-@pytest.mark.parametrize(
-    "given", [Ladder(stopping=0.5), Ladder(examination=[1, 0.8, 0.65, 0.5, 0.4])]
-)
-def test_what_is_given_is_not_learnt_by_class(given: Ladder) -> None:
-    tally = drawn(["position", "stopping"] * 40)
-    assert not production_fit(batches_of(tally), given, "clicks").reading.mixed
+@pytest.mark.parametrize("given", [Ladder(stopping=0.5), Ladder(examination=P.tolist())])
+def test_what_is_given_is_not_learnt_by_class(both: fc.Tally, given: Ladder) -> None:
+    assert not fit_of(both, given).reading.mixed
 
 
 def test_a_small_log_has_one_class() -> None:
@@ -196,18 +177,7 @@ def test_a_small_log_has_one_class() -> None:
 
 
 def test_a_context_has_the_same_probabilities_whatever_else_is_read() -> None:
-    (batch,) = batches_of(drawn(["position", "stopping"] * 5, records=30))
-    part = batch.part(np.arange(10) < 3).batch
-    five = np.array([1.0, 0.8, 0.6, 0.5, 0.4])
-    own = ReaderClasses(
-        np.stack([five, five]),
-        np.array([0, 0.9]),
-        np.zeros(2, dtype=np.bool_),
-        five,
-        np.array([0.5, 0.5]),
-        np.zeros(2),
-        RateParameters(np.array([-1.0, 0, 0, 0]), five, 5.0, 5.0),
-    )
-    whole = class_weights(batch, "clicks", own)
-    np.testing.assert_allclose(class_weights(part, "clicks", own), whole[:3], rtol=1e-9)
+    (batch,) = batches_of(drawn(["position", "stopping", "choice"] * 4, records=30))
+    part, whole = batch.part(np.arange(12) < 3).batch, class_weights(batch, "clicks", CLASSES)
+    np.testing.assert_allclose(class_weights(part, "clicks", CLASSES), whole[:3], rtol=1e-9)
     assert patterns(part, "clicks").contexts == 3

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from benchmarks.unexplored import one_log
 
@@ -17,69 +15,32 @@ from foreclick.batches import batches_of
 from foreclick.ladder.fit import production_fit
 from foreclick.optimization import counts
 from foreclick.optimization.counts import dealt_at_random
-from foreclick.optimization.optimize import Optimized
-from tests.answers import answer, close, same
+from tests.answers import close, log_of, same
 from tests.cases.plain import EXAMINED, sorted_log
-from tests.cases.tables import log_table
+from tests.optimization.scenes import ITEMS, K, lists_of, moved, some_records
 from tests.truth import ladder as ladder_oracle
 from tests.truth.oracle import Record, dcg_at
 
-K, ITEMS = 3, 5
 THETA = dcg_at(K)
 METRIC = f"dcg@{K}"
 PLAIN: dict[str, Any] = {"pessimism": 0, "judge": None, "metrics": METRIC}
 LADDER = fc.Ladder("ip", (1.0, 0.7, 0.4))
 
 
-def some_records(seed: int, contexts: int = 3, records: int = 60) -> list[Record]:
-    """Lists of three of five items, some far more often than others."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for x in range(contexts):
-        rates = rng.random((ITEMS, K))
-        lists = [tuple(rng.permutation(ITEMS)[:K].tolist()) for _ in range(6)]
-        for which in rng.choice(6, records, p=np.arange(1, 7) / 21):
-            clicks = tuple(float(rng.random() < rates[a, k]) for k, a in enumerate(lists[which]))
-            found.append(Record(f"q{x}", lists[which], clicks))
-    return found
-
-
-def rows_of(best: Optimized) -> dict[str, dict[tuple[Any, ...], float]]:
-    found: dict[str, dict[tuple[Any, ...], float]] = defaultdict(dict)
-    for row in best.policy.table.to_pylist():
-        items = tuple(v for c, v in row.items() if c.startswith("item_") and v is not None)
-        found[row["context"]][items] = row["probability"]
-    return found
-
-
-def marginals(lists: dict[tuple[Any, ...], float]) -> np.ndarray:
-    h = np.zeros((ITEMS, K))
-    for items, mass in lists.items():
-        for k, a in enumerate(items):
-            h[a, k] += mass
-    return h
-
-
 # --- the ladder's optimum -------------------------------------------------------------------------
 
 
 def test_the_ladder_s_best_list_is_the_best_of_all():
-    records = some_records(9)
-    tally = fc.tally(fc.read_log(log_table(records)))
-    best = fc.optimize(tally, estimators=LADDER, **PLAIN)
-    fit = production_fit(batches_of(tally), LADDER, "clicks")
-    truth = ladder_oracle.Truth.of(fit)
-    every = dict.fromkeys(itertools.permutations(range(ITEMS), K), 1.0)
-    for context, lists in rows_of(best).items():
+    records = some_records(9, contexts=3, records=60)
+    tally = fc.tally(log_of(records))
+    truth = ladder_oracle.Truth.of(production_fit(batches_of(tally), LADDER, "clicks"))
+    for context, lists in lists_of(fc.optimize(tally, estimators=LADDER, **PLAIN)).items():
         own = [r for r in records if r.context == context]
-        seen = sorted({item for r in own for item in r.items})
-        rate = truth.solve(own, {a: 0.0 for a in every if set(a) <= set(seen)}).rate
+        seen = {item for r in own for item in r.items}
+        every = dict.fromkeys(itertools.permutations(sorted(seen), K), 0.0)
+        rate = truth.solve(own, every).rate
+        worth = {a: truth.worth(rate, {a: 1.0}, THETA) for a in every}
         ((chosen, mass),) = lists.items()
-        worth = {
-            a: fit.spec.unit * sum(THETA[k] * rate["position", i, k + 1] for k, i in enumerate(a))
-            for a in every
-            if set(a) <= set(seen)
-        }
         assert mass == 1
         assert close(worth[chosen], max(worth.values()), 1e-9)
 
@@ -87,99 +48,47 @@ def test_the_ladder_s_best_list_is_the_best_of_all():
 # --- an honest value ------------------------------------------------------------------------------
 
 
-def test_its_value_is_that_of_policies_chosen_without_the_records_that_judge_them():
-    records = some_records(10, records=90)
-    days = [i % 6 for i in range(len(records))]
-    log = fc.read_log(log_table(records, day=days), period="day")
-    asked: dict[str, Any] = {"estimators": "ip", "pessimism": 1, "metrics": METRIC}
-    best = fc.optimize(log, judge="ip", **asked)
-    total = 0.0
-    for fold in range(2):
-        held = [r for r, d in zip(records, days, strict=True) if d % 2 == fold]
-        others = [r for r, d in zip(records, days, strict=True) if d % 2 != fold]
-        chosen = fc.optimize(fc.read_log(log_table(others)), judge=None, **asked)
-        new = [r for r in chosen.policy.table.to_pylist() if r["changed"]]
-        assert new
-        policy = fc.Lists(pa.Table.from_pylist(new), items=[f"item_{k + 1}" for k in range(K)])
-        told = answer(fc.read_log(log_table(held)), policy, "ip", METRIC, missing="production")
-        total += told["value"] * len(held)
-    assert close(best.value, total / len(records), 1e-9)
-    assert best.naive > best.value
-
-
 @pytest.mark.parametrize("apart", [{}, {"unit": "user"}])
 def test_noise_is_worth_nothing(apart: dict[str, Any]):
     """All lists are alike: the naive optimum finds errors, and the honest value says so."""
     rng = np.random.default_rng(3)
-    records = [
-        Record(
-            f"q{i % 20}",
-            tuple(rng.permutation(6)[:3].tolist()),
-            tuple((rng.random(3) < 0.3).astype(float)),
-        )
-        for i in range(6000)
-    ]
-    table = log_table(records, user=[f"u{i}" for i in rng.integers(0, 900, 6000)])
-    best = fc.optimize(
-        fc.read_log(table, **apart),
-        metrics="clicks@3",
-        estimators="ip",
-        pessimism=0,
-        judge="ip",
-    )
-    (row,) = best.to_dicts()
+    table = {
+        "context": [f"q{i % 20}" for i in range(6000)],
+        "items": [rng.permutation(6)[:3].tolist() for _ in range(6000)],
+        "clicks": (rng.random((6000, 3)) < 0.3).astype(int).tolist(),
+        "user": rng.integers(0, 900, 6000),
+    }
+    log = fc.read_log(table, **apart)
+    best = fc.optimize(log, metrics="clicks@3", estimators="ip", pessimism=0, judge="ip")
     assert best.naive > best.production + 0.2
-    assert row["low"] < 0.9 < row["high"]
-    careful = fc.optimize(fc.read_log(table, **apart), metrics="clicks@3", judge=None)
-    assert careful["changed"][0] <= 5
+    assert best["low"][0] < 0.9 < best["high"][0]
+    assert fc.optimize(log, metrics="clicks@3", judge=None)["changed"][0] <= 5
 
 
 # --- what is asked besides ------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def log() -> fc.Log:
-    return fc.read_log(log_table(some_records(11)))
-
-
-@pytest.mark.parametrize("estimator", [LADDER, "ip", "item"])
-def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere(
-    log: fc.Log,
-    estimator: Any,  # noqa: ANN401
-):
-    logged = sorted({r.items for r in some_records(11) if r.context == "q0"})
-    pinned, banned = (
-        logged[0][1],
-        next(a for a in range(ITEMS) if any(x[1] == logged[0][1] and a not in x for x in logged)),
-    )
-    best = fc.optimize(
-        log,
-        estimators=estimator,
-        pinned={"context": ["q0"], "item": [pinned], "position": [2]},
-        banned={"context": ["q0"], "item": [banned]},
-        **PLAIN,
-    )
-    for items in rows_of(best)["q0"]:
-        assert items[1] == pinned
-        assert banned not in items
-    nowhere = fc.optimize(log, estimators=LADDER, banned=[4], **PLAIN)
-    assert not any(4 in items for lists in rows_of(nowhere).values() for items in lists)
+def test_what_is_pinned_is_there_and_what_is_banned_is_nowhere():
+    """By the ladder; by weights, `test_programs` says so too."""
+    records = some_records(11, contexts=3, records=60)
+    log, first = log_of(records), min(r.items for r in records if r.context == "q0")
+    banned = next(a for a in range(ITEMS) if a not in first)
+    asked: dict[str, Any] = {"estimators": LADDER, **PLAIN}
+    pins = {"context": ["q0"], "item": [first[1]], "position": [2]}
+    best = fc.optimize(log, pinned=pins, banned={"context": ["q0"], "item": [banned]}, **asked)
+    assert all(a[1] == first[1] and banned not in a for a in lists_of(best)["q0"])
+    nowhere = lists_of(fc.optimize(log, banned=[4], **asked))
+    assert not any(4 in items for lists in nowhere.values() for items in lists)
 
 
 @pytest.mark.parametrize("estimator", [LADDER, "ip", "item"])
 @pytest.mark.parametrize("change", [0.0, 0.2])
-def test_a_first_step_is_no_longer_than_allowed(log: fc.Log, estimator: Any, change: float):  # noqa: ANN401
-    best = fc.optimize(log, estimators=estimator, max_change=change, **PLAIN)
-    records = some_records(11)
-    for context, lists in rows_of(best).items():
-        mine = [r for r in records if r.context == context]
-        shown = marginals(
-            {a: sum(r.items == a for r in mine) / len(mine) for a in {r.items for r in mine}}
-        )
-        moved = np.maximum(marginals(lists) - shown, 0).sum() / K
-        assert moved <= change + 1e-8
-    if change:
-        assert best.naive > best.production
+def test_a_first_step_is_no_longer_than_allowed(estimator: Any, change: float):  # noqa: ANN401
+    records = some_records(11, contexts=3, records=60)
+    best = fc.optimize(log_of(records), estimators=estimator, max_change=change, **PLAIN)
+    for context, lists in lists_of(best).items():
+        assert moved(lists, [r for r in records if r.context == context]) <= change + 1e-8
+    assert not change or best.naive > best.production
 
 
 def test_production_stays_where_nothing_is_sure():
@@ -190,13 +99,13 @@ def test_production_stays_where_nothing_is_sure():
         Record("unsure", lists[i % 2], tuple((rng.random(2) < 0.3).astype(float)))
         for i in range(400)
     ]
-    log = fc.read_log(log_table(sure + unsure))
+    log = log_of(sure + unsure)
     best = fc.optimize(log, metrics="clicks@1")
     rows = {row["context"]: row for row in best.contexts.to_pylist()}
     assert (rows["sure"]["why"], rows["unsure"]["why"]) == ("changed", "nothing sure")
     assert best["changed"] == [1]
-    assert rows_of(best)["sure"] == {(2,): 1.0}
-    assert rows_of(best)["unsure"] == {(1,): 0.5, (2,): 0.5}
+    assert lists_of(best)["sure"] == {(2,): 1.0}
+    assert lists_of(best)["unsure"] == {(1,): 0.5, (2,): 0.5}
     assert fc.optimize(log, metrics="clicks@1", pessimism=0, judge=None)["changed"] == [2]
 
 
@@ -204,7 +113,7 @@ def test_what_only_the_whole_log_is_sure_of_has_no_honest_value():
     """Some gain by all records, none by half of them: then nothing was shown to be gained."""
     lists = [(1, 2), (2, 1)]
     records = [Record("q", lists[i % 2], (float(i % 20 in (1, 3, 5, 2)), 0.0)) for i in range(200)]
-    log = fc.read_log(log_table(records))
+    log = log_of(records)
     best = fc.optimize(log, metrics="clicks@1", pessimism=1.0)
     assert best["changed"] == [1]
     assert best.evaluation is None
@@ -220,26 +129,25 @@ def test_what_breaks_a_constraint_does_not_stay():
         Record("q", tuple(rng.permutation(4)[:2].tolist()), (float(rng.random() < 0.3), 0.0))
         for _ in range(300)
     ]
-    log = fc.read_log(log_table(records))
+    log = log_of(records)
     asked: dict[str, Any] = {"metrics": "clicks@2", "judge": None, "pessimism": 5}
     assert fc.optimize(log, **asked)["changed"] == [0]
-    constraints: list[dict[str, Any]] = [
-        {"banned": ["2"]},
-        {"pinned": {"context": ["q"], "item": [2], "position": [1]}},
-    ]
-    for one in constraints:
-        assert fc.optimize(log, **asked, **one)["changed"] == [1]
-    assert all(2 not in items for items in rows_of(fc.optimize(log, **asked, banned=[2]))["q"])
+    pins = {"context": ["q"], "item": [2], "position": [1]}
+    assert fc.optimize(log, **asked, pinned=pins)["changed"] == [1]
+    for banned in (["2"], [2]):
+        best = fc.optimize(log, **asked, banned=banned)
+        assert best["changed"] == [1]
+        assert all(2 not in items for items in lists_of(best)["q"])
 
 
 # --- the same everywhere --------------------------------------------------------------------------
 
 
 def test_a_policy_of_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch):
-    table = log_table(some_records(15, contexts=7, records=80))
-    first = fc.optimize(fc.read_log(table), metrics=METRIC)
+    log = log_of(some_records(15, contexts=7, records=80))
+    first = fc.optimize(log, metrics=METRIC)
     monkeypatch.setattr(counts, "SLOTS", 8)
-    again = fc.optimize(fc.read_log(table), metrics=METRIC)
+    again = fc.optimize(log, metrics=METRIC)
     assert again.policy.table.column("context").num_chunks > 3
     assert again.policy.table.equals(first.policy.table)
     assert again.contexts.equals(first.contexts)

@@ -9,59 +9,43 @@ import pytest
 
 import foreclick as fc
 from foreclick.errors import SourceError
-from foreclick.optimization.optimize import Optimized
 
 ODD = 'it\'s "a|b", [c] d'
-CLICKS = [[0, 0], [1, 0, 0]] * 200 + [[0, 0], [0, 0, 0]] * 3
-LOG = fc.read_log(
-    {
-        "query": ["q, 1"] * 400 + ["r"] * 6,
-        "docs": [["b", ODD], [ODD, "b", "c"]] * 203,
-        "clicks": CLICKS,
-    },
-    context="query",
-    items="docs",
-)
+BEST: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "judge": None}
+VALUE: dict[str, Any] = {"metrics": "clicks@3", "estimators": "ip", "confidence": None}
 
 
-@pytest.fixture(scope="module")
-def best() -> Optimized:
-    return fc.optimize(LOG, metrics="clicks@3", judge=None)
+def written(best, path):
+    """The rows of the file, lists as lists."""
+    best.write(path)
+    text = path.suffix != ".parquet"
+    rows = (pyarrow.csv.read_csv(path) if text else pq.read_table(path)).to_pylist()
+    lists = list(rows[0])[1]
+    return [{**row, lists: json.loads(row[lists])} if text else row for row in rows]
+
+
+def value(log, policy):
+    return fc.evaluate(log, policy, **VALUE)["value"]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "CSV"])
-def test_a_written_policy_is_read_again(best, tmp_path, ending):
-    path = tmp_path / f"policy.{ending}"
-    best.write(path)
-    read = pyarrow.csv.read_csv(path) if ending != "parquet" else pq.read_table(path)
-    assert read.column_names == ["query", "docs", "probability", "changed"]
-    found = [
-        {**row, "docs": row["docs"] if ending == "parquet" else json.loads(row["docs"])}
-        for row in read.to_pylist()
-    ]
-    items = ("item_1", "item_2", "item_3")
-    assert found == [
-        {
-            "query": row["context"],
-            "docs": [row[name] for name in items if row[name] is not None],
-            "probability": row["probability"],
-            "changed": row["changed"],
-        }
-        for row in best.policy.table.to_pylist()
-    ]
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]
-    before, after = (
-        fc.evaluate(LOG, policy, metrics="clicks@3", estimators="ip", confidence=None)["value"]
-        for policy in (best.policy, fc.Lists(path))
-    )
-    assert after == pytest.approx(before, rel=1e-12)
-    pickers = (best.policy.serving(), fc.Lists(path, context="query", items="docs").serving())
-    for request in range(20):
-        assert len({picker(request, "q, 1") for picker in pickers}) == 1
-
-
-BEST: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "judge": None}
-VALUE: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "confidence": None}
+def test_a_written_policy_is_read_again(tmp_path, ending):
+    table = {
+        "query": ["q, 1"] * 400 + ["r"] * 6,
+        "docs": [["b", ODD], [ODD, "b", "c"]] * 203,
+        "clicks": [[0, 0], [1, 0, 0]] * 200 + [[0, 0], [0, 0, 0]] * 3,
+    }
+    log = fc.read_log(table, context="query", items="docs")
+    best, path = fc.optimize(log, metrics="clicks@3", judge=None), tmp_path / f"policy.{ending}"
+    found = written(best, path)
+    assert [*found[0]] == ["query", "docs", "probability", "changed"]
+    for row, own in zip(found, best.policy.table.to_pylist(), strict=True):
+        items = [own[f"item_{k}"] for k in (1, 2, 3) if own[f"item_{k}"] is not None]
+        assert [*row.values()] == [own["context"], items, own["probability"], own["changed"]]
+    assert [*tmp_path.iterdir()] == [path]
+    assert value(log, fc.Lists(path)) == pytest.approx(value(log, best.policy), rel=1e-12)
+    one, other = best.policy.serving(), fc.Lists(path, context="query", items="docs").serving()
+    assert all(one(request, "q, 1") == other(request, "q, 1") for request in range(20))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +55,11 @@ VALUE: dict[str, Any] = {"metrics": "clicks@2", "estimators": "ip", "confidence"
         ({}, {"context": None, "items": "docs"}, ["context", "docs"]),
         ({"changed": "q"}, {"context": "changed", "items": "docs"}, ["context", "items"]),
         ({"items": "q"}, {"context": "items", "items": "docs"}, ["context", "items"]),
-        ({"query": "q"}, {"context": "query", "items": ["i1", "i2"]}, ["query", "items"]),
+        (
+            {"query": "q"},
+            {"context": "query", "items": ["i1", "i2"], "clicks": ["c1", "c2"]},
+            ["query", "items"],
+        ),
     ],
     ids=["own names", "one context", "a name of another column", "names exchanged", "wide"],
 )
@@ -80,19 +68,20 @@ def test_columns_are_called_as_in_the_log(tmp_path, columns, roles, names, endin
     table = {name: [value] * 40 for name, value in columns.items()}
     table |= {"docs": [[7, 3], [3, 7]] * 20, "clicks": [[1, 0], [0, 0]] * 20}
     table |= {"i1": [7, 3] * 20, "i2": [3, 7] * 20, "c1": [1, 0] * 20, "c2": [0] * 40}
-    wide: dict[str, Any] = {"clicks": ["c1", "c2"]} if roles["items"] != "docs" else {}
-    log = fc.read_log(table, **roles, **wide)
+    log, path = fc.read_log(table, **roles), tmp_path / f"policy.{ending}"
     best = fc.optimize(log, **BEST)
-    path = tmp_path / f"policy.{ending}"
-    best.write(path)
-    read = pyarrow.csv.read_csv(path) if ending == "csv" else pq.read_table(path)
-    assert read.column_names == [*names, "probability", "changed"]
-    assert read[names[1]].to_pylist() == (["[7, 3]"] if ending == "csv" else [[7, 3]])
-    wanted = fc.evaluate(log, best.policy, **VALUE)["value"]
+    (row,) = written(best, path)
+    assert [*row] == [*names, "probability", "changed"]
+    assert row[names[1]] == [7, 3]
     for candidate in (fc.Lists(path), fc.Ranking(path)):  # it has one list
-        assert fc.evaluate(log, candidate, **VALUE)["value"] == wanted
+        assert value(log, candidate) == value(log, best.policy)
     served = fc.Lists(path, context=names[0], items=names[1]).serving()
     assert served("r", "q" if columns else 0) == ((7, 3), 1.0)
+
+
+def log_of(context, items):
+    lists = {"items": [items, items[::-1]] * 20, "clicks": [[1, 0], [0, 0]] * 20}
+    return {"context": [context] * 40, **lists}
 
 
 @pytest.mark.parametrize(
@@ -101,20 +90,17 @@ def test_columns_are_called_as_in_the_log(tmp_path, columns, roles, names, endin
     ids=["text", "empty text", "numbers", "truths", "digits", "zeros"],
 )
 def test_items_in_a_csv_file_stay_what_they_are(tmp_path, names):
-    lists = {"items": [names, names[::-1]] * 20, "clicks": [[1, 0], [0, 0]] * 20}
-    log = {"context": ["q"] * 40, **lists}
+    log = log_of("q", names)
     best = fc.optimize(log, **BEST)
     best.write(tmp_path / "policy.csv")
     read = fc.Lists(tmp_path / "policy.csv")
     assert read.serving()("r", "q") == (tuple(names), 1.0)
-    before, after = (fc.evaluate(log, one, **VALUE)["value"] for one in (best.policy, read))
-    assert after == before
+    assert value(log, read) == value(log, best.policy)
 
 
 @pytest.mark.parametrize("context", ["", "1e3", "true"], ids=["empty text", "number", "truth"])
 def test_contexts_that_a_csv_file_would_change_are_refused(tmp_path, context):
-    lists = {"items": [["a", "b"], ["b", "a"]] * 20, "clicks": [[1, 0], [0, 0]] * 20}
-    best = fc.optimize({"context": [context] * 40, **lists}, **BEST)
+    best = fc.optimize(log_of(context, ["a", "b"]), **BEST)
     with pytest.raises(SourceError, match=r"would not be read again as it is.*\.parquet"):
         best.write(tmp_path / "policy.csv")
     assert not list(tmp_path.iterdir())

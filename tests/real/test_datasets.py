@@ -11,6 +11,7 @@ from foreclick import datasets
 from tests.real import DATA
 
 YANDEX = DATA / "yandex_kaggle_head100" / "train_head100.tsv"
+PYCLICK = DATA / "pyclick_wscd" / "trainSample"
 NAVER = DATA / "naver_clara2" / "CLARA2SearchLog_beta"
 DAY = 86_400_000  # milliseconds
 
@@ -27,6 +28,18 @@ def test_yandex():
     assert len(set(fc.tally(log).to_arrow()["period"].to_pylist())) == 24
     # 177 click lines. By their SERP, none is off its list.
     assert (found["clicks"], log.ledger.losses) == (177 - 3, {"clicks, repeated": 3})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PYCLICK.exists(), reason=f"no {PYCLICK}")
+def test_the_yandex_sample_of_pyclick():
+    log = datasets.pyclick(PYCLICK)
+    check = {(row["section"], row["fact"]): row["found"] for row in fc.check(log).to_dicts()}
+    size = [check["size", f] for f in ("records", "contexts", "different lists", "longest list")]
+    assert size == [log.rows, 20, 951, 10] == [35_064, 20, 951, 10]
+    rates = [check["clicks by position", f"position {k}"] for k in range(1, 11)]
+    published = [0.257, 0.249, 0.170, 0.154, 0.106, 0.073, 0.069, 0.047, 0.050, 0.045]
+    assert rates == pytest.approx(published, abs=0.0005)
 
 
 @pytest.mark.skipif(not NAVER.exists(), reason=f"no {NAVER}")

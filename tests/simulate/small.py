@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foreclick.simulate import (
     DBN,
@@ -19,7 +20,6 @@ from foreclick.simulate import (
 )
 
 CONTEXTS, ITEMS, POSITIONS = 2, 4, 3
-
 
 _rng = np.random.default_rng(5)
 ATTRACTION = _rng.uniform(0.05, 0.95, (CONTEXTS, ITEMS))
@@ -42,32 +42,38 @@ WORLDS: dict[str, World] = {
 }
 
 
-def every_list(length: int = POSITIONS) -> list[tuple[int, ...]]:
-    return list(itertools.permutations(range(ITEMS), length))
+def every_list() -> list[tuple[int, ...]]:
+    return list(itertools.permutations(range(ITEMS), POSITIONS))
 
 
-def outcomes(name: str, x: int, shown: tuple[int, ...], effect: float = 1.0):
+def steps(
+    name: str, x: int, shown: Sequence[int], effect: float = 1.0
+) -> list[tuple[float, float, float]]:
+    """What a reader does at each position, as `outcomes_of` takes it."""
+    return [reading(name, x, a, k, effect) for k, a in enumerate(shown)]
+
+
+def outcomes(name: str, x: int, shown: Sequence[int]) -> list[tuple[float, tuple[int, ...]]]:
     """(probability, clicks) of everything that one user may do, written down from the models."""
-    return outcomes_of([reading(name, x, a, k, effect) for k, a in enumerate(shown)])
+    return outcomes_of(steps(name, x, shown))
 
 
 def outcomes_of(steps: Sequence[tuple[float, float, float]]) -> list[tuple[float, tuple[int, ...]]]:
     """The same of readers, by P(click when read), P(reads on after a click) and after none."""
-    todo: list[tuple[float, tuple[int, ...], bool]] = [(1.0, (), True)]
-    for attracted, after_click, after_skip in steps:
-        more: list[tuple[float, tuple[int, ...], bool]] = []
-        for chance, clicks, reads in todo:
-            if not reads:
-                more.append((chance, (*clicks, 0), False))
-                continue
-            for click, p, go_on in (
-                (1, attracted, after_click),
-                (0, 1 - attracted, after_skip),
-            ):
-                more.append((chance * p * go_on, (*clicks, click), True))
-                more.append((chance * p * (1 - go_on), (*clicks, click), False))
-        todo = more
-    return [(chance, clicks) for chance, clicks, _ in todo]
+    if not steps:
+        return [(1.0, ())]
+    (attracted, after_click, after_skip), *rest = steps
+    below, found = outcomes_of(rest), []
+    for click, p, goes_on in ((1, attracted, after_click), (0, 1 - attracted, after_skip)):
+        found += [(p * goes_on * chance, (click, *clicks)) for chance, clicks in below]
+        found.append((p * (1 - goes_on), (click, *[0] * len(rest))))
+    return found
+
+
+def expected(steps: Sequence[tuple[float, float, float]]) -> NDArray[np.float64]:
+    """The expected clicks of such readers: a sum over everything that they may do."""
+    total: NDArray[np.float64] = np.sum([p * np.array(c) for p, c in outcomes_of(steps)], axis=0)
+    return total
 
 
 def reading(name: str, x: int, a: int, k: int, effect: float) -> tuple[float, float, float]:
@@ -81,8 +87,3 @@ def reading(name: str, x: int, a: int, k: int, effect: float) -> tuple[float, fl
         "dcm": (attracted, LAMBDA[k], 1.0),
         "dbn": (attracted, (1 - SATISFACTION[x, a]) * GAMMA, GAMMA),
     }[name]
-
-
-def expected_clicks(name: str, x: int, shown: tuple[int, ...], effect: float = 1.0) -> list[float]:
-    found = outcomes(name, x, shown, effect)
-    return [sum(p * clicks[k] for p, clicks in found) for k in range(len(shown))]

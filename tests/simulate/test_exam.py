@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulate.small import outcomes_of
+from tests.simulate.small import expected
 
 pytest.importorskip("sklearn")
 
@@ -21,7 +21,6 @@ def test_expected_clicks_are_those_of_every_outcome(kind: int, mood: int):
             steps.append((rate / (1 + np.exp((k + 1 - exam.HALFWAY[mood]) / 1.8)), 1.0, 1.0))
         else:
             steps.append((rate, exam.GOES_ON[mood] * (1 - gone), exam.GOES_ON[mood]))
-    total = np.sum([chance * np.array(clicks) for chance, clicks in outcomes_of(steps)], axis=0)
     padded = np.array([[*relevance, *[0.0] * (exam.POSITIONS - 3)]])
     found = exam.expected(np.array([kind]), np.array([mood]), padded)[0, :3]
-    np.testing.assert_allclose(found, total, rtol=1e-12)
+    np.testing.assert_allclose(found, expected(steps), rtol=1e-12)

@@ -8,7 +8,7 @@ import pytest
 
 from foreclick.simulate import shop
 from foreclick.simulate.shop import REGIMES, Shop, draw
-from tests.simulate.small import outcomes_of
+from tests.simulate.small import expected
 
 TINY = Shop(records=400, queries=3, positions=3, days=4, pool=5, catalogue=50)
 EXAMINATION = [k**-0.8 for k in (1, 2, 3)]
@@ -21,47 +21,29 @@ def arrays(drawn: shop.ShopLog):
     return np.asarray(log["query"]), items, clicks
 
 
-def enumerated(users: str, attraction: list[float]) -> Any:  # noqa: ANN401 - an array
-    """Expected clicks of one list: a sum over everything that a reader may do."""
-    steps = [
-        (alpha * EXAMINATION[k], 1.0, 1.0) if users == "pbm" else (alpha, 0.85 * 0.4, 0.85)
-        for k, alpha in enumerate(attraction)
-    ]
-    return np.sum([p * np.array(clicks) for p, clicks in outcomes_of(steps)], axis=0)
-
-
 @pytest.mark.parametrize("users", ["pbm", "dbn"])
-def test_the_truth_is_that_of_every_outcome(users: str, monkeypatch):
-    goods = []
-    make = shop._goods
-
-    def spied(*arguments):
-        goods.append(make(*arguments))
-        return goods[-1]
-
-    monkeypatch.setattr(shop, "_goods", spied)
-    drawn = draw(replace(TINY, users=users), seed=2)
-    rates = {
-        (x, item): float(goods[0].attraction[x, place])
-        for (x, place), item in np.ndenumerate(goods[0].items)
-    }
+def test_the_truth_is_that_of_every_outcome(users: str):
+    kind = replace(TINY, users=users)
+    drawn, goods = draw(kind, seed=2), shop._goods(kind, TINY.queries, 2)
+    rates = {(x, i): goods.attraction[x, place] for (x, place), i in np.ndenumerate(goods.items)}
     query, items, _ = arrays(drawn)
 
-    def mean(lists):
-        found = [
-            enumerated(users, [rates[x, i] for i in a]) for x, a in zip(query, lists, strict=True)
-        ]
+    def mean(lists: Any) -> Any:  # noqa: ANN401
+        found = []
+        for x, shown in zip(query, lists, strict=True):
+            alpha = [float(rates[x, item]) for item in shown]
+            looked = [(a * e, 1.0, 1.0) for a, e in zip(alpha, EXAMINATION, strict=True)]
+            stops = [(a, 0.85 * 0.4, 0.85) for a in alpha]
+            found.append(expected(looked if users == "pbm" else stops))
         return np.mean(found, axis=0)
 
-    np.testing.assert_allclose(drawn.expected["production", "clicks"], mean(items), rtol=1e-12)
-    for name, table in drawn.candidates.items():
-        lists = np.array(table["items"].to_pylist())[query]
+    shown = {"production": items}
+    shown |= {k: np.array(v["items"].to_pylist())[query] for k, v in drawn.candidates.items()}
+    for name, lists in shown.items():
         np.testing.assert_allclose(drawn.expected[name, "clicks"], mean(lists), rtol=1e-12)
     better, own = (drawn.expected[name, "clicks"] for name in ("better", "production"))
-    assert drawn.lift("better", "clicks@2") == pytest.approx(better[:2].sum() / own[:2].sum() - 1)
-    assert drawn.lift("better", "dcg@10") == pytest.approx(
-        better @ (1, np.log(2) / np.log(3), 0.5) / (own @ (1, np.log(2) / np.log(3), 0.5)) - 1
-    )
+    for metric, theta in (("clicks@2", [1, 1, 0]), ("dcg@10", 1 / np.log2([2, 3, 4]))):
+        assert drawn.lift("better", metric) == pytest.approx(better @ theta / (own @ theta) - 1)
 
 
 @pytest.mark.parametrize("users", ["pbm", "dbn"])
@@ -102,55 +84,40 @@ def test_models_are_worth_what_their_names_say():
 def test_feedback_moves_what_was_clicked_up():
     """On the last day, items that were clicked much stand higher than they would without."""
     calm = replace(TINY, records=20_000, pool=20, catalogue=2000, days=6, nightly=0.0, noise=1.5)
-    ranks = {}
+    found = []
     for feedback in (0.0, 1.0):
         drawn = draw(replace(calm, versions=(1.0,), feedback=feedback), seed=6)
         query, items, _ = arrays(drawn)
         day = np.asarray(drawn.log["day"])
-        ranks[feedback] = [items[(query == 0) & (day == d)][0].tolist() for d in (0, 5)]
-        lifts = drawn.lift("better", "clicks@3")
-        ranks[feedback].append(lifts)
-    assert ranks[0.0][0] == ranks[0.0][1] == ranks[1.0][0]
-    assert ranks[1.0][1] != ranks[1.0][0]
-    assert ranks[1.0][2] < ranks[0.0][2]  # a ranker that learns is harder to beat
+        lists = [items[(query == 0) & (day == d)][0].tolist() for d in (0, 5)]
+        found.append((*lists, drawn.lift("better", "clicks@3")))
+    (first, last, lift), (learnt_first, learnt_last, learnt_lift) = found
+    assert first == last == learnt_first != learnt_last
+    assert learnt_lift < lift  # a ranker that learns is harder to beat
 
 
-class TestABTest:
-    SHOP = replace(TINY, records=60_000, test="worse", start=1, candidates=())
-
-    @pytest.fixture
-    def drawn(self):
-        return draw(self.SHOP, seed=4)
-
-    def test_users_stay_in_their_arm(self, drawn):
-        table = drawn.log.to_pandas()
-        assert table.variant[table.day == 0].isna().all()
-        assert set(table.variant[table.day > 0]) == set(shop.ARMS)
-        assert (table[table.day > 0].groupby("user").variant.nunique() == 1).all()
-
-    def test_the_truth_is_what_is_counted(self, drawn):
-        table = drawn.log.to_pandas()
-        tested = table[table.day > 0]
-        for name, some in tested.groupby("variant"):
-            counted = np.stack(some.clicks).mean(axis=0)
-            assert counted == pytest.approx(drawn.expected[name, "clicks"], abs=0.03)
-        assert drawn.lift("treatment", "clicks@3", "control") < 0
+def test_users_stay_in_their_arm_and_the_truth_is_what_is_counted():
+    drawn = draw(replace(TINY, records=60_000, test="worse", start=1, candidates=()), seed=4)
+    table = drawn.log.to_pandas()
+    assert table.variant[table.day == 0].isna().all()
+    tested = table[table.day > 0]
+    assert (tested.groupby("user").variant.nunique() == 1).all()
+    counted = {name: np.stack(some.clicks).mean(axis=0) for name, some in tested.groupby("variant")}
+    assert set(counted) == set(shop.ARMS)
+    for name, clicks in counted.items():
+        assert clicks == pytest.approx(drawn.expected[name, "clicks"], abs=0.03)
+    assert drawn.lift("treatment", "clicks@3", "control") < 0
 
 
 def test_other_users_click_by_a_taste_of_their_own():
     """Their clicks follow their own truth, and the sum of both parts is that of all."""
-    shop = replace(TINY, records=60_000, others=(0.3, 1.0))
-    drawn = draw(shop, 3)
-    taste = np.array(drawn.log["taste"])
-    clicks = np.array(drawn.log["clicks"].to_pylist())
-    expected = drawn.expected["production of others", "clicks"]
-    assert clicks[taste == "other"].sum(axis=0) == pytest.approx(expected, rel=0.1)
-    whole = drawn.expected["production", "clicks"] * shop.records
-    usual = clicks[taste == "usual"].sum(axis=0)
-    assert usual == pytest.approx(whole - expected, rel=0.1)
-    same = draw(replace(shop, others=(0.3, 0.0)), 3)
-    lifts = [
-        same.lift("worse", "clicks@3"),
-        same.lift("worse of others", "clicks@3", "production of others"),
-    ]
-    assert lifts[0] == pytest.approx(lifts[1], abs=0.05)
+    kind = replace(TINY, records=60_000, others=(0.3, 1.0))
+    drawn = draw(kind, 3)
+    clicks, taste = arrays(drawn)[2], np.array(drawn.log["taste"])
+    theirs = drawn.expected["production of others", "clicks"]
+    whole = drawn.expected["production", "clicks"] * kind.records
+    for name, right in (("other", theirs), ("usual", whole - theirs)):
+        assert clicks[taste == name].sum(axis=0) == pytest.approx(right, rel=0.1)
+    same = draw(replace(kind, others=(0.3, 0.0)), 3)
+    lift = same.lift("worse of others", "clicks@3", "production of others")
+    assert same.lift("worse", "clicks@3") == pytest.approx(lift, abs=0.05)

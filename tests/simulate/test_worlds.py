@@ -12,21 +12,22 @@ from tests.simulate.small import (
     POSITIONS,
     WORLDS,
     every_list,
-    expected_clicks,
+    expected,
     outcomes,
+    steps,
 )
 
-EXACT = 1e-12  # a handful of products in another order
-SIGMAS = (
-    5.0  # over a few thousand slots, one false alarm in about a thousand runs; the seed is fixed
-)
+EXACT = 1e-12
+"""A handful of products in another order."""
+
+SIGMAS = 5.0
+"""Over a few thousand slots, one false alarm in about a thousand runs; the seed is fixed."""
+
 MODELLED = sorted(WORLDS.keys() - {"list"})
-METRIC = "dcg@10"
 FREQUENCIES = np.array([3.0, 1.0])
-THETA = {
-    "clicks@2": (1, 1, 0),
-    "dcg@10": tuple(1 / np.log2(np.arange(2, 5))),
-}
+THETA = {"clicks@2": np.array([1, 1, 0]), "dcg@10": 1 / np.log2(np.arange(2, 5))}
+LISTS = {(0, (2, 0, 3)): 0.3, (0, (1, 2)): 0.7, (1, (3,)): 0.5, (1, (0, 1, 2)): 0.5}
+RANKING = {(0, (2, 0, 3)): 1.0, (1, (1, 3, 0)): 1.0}
 
 
 def everything():
@@ -41,8 +42,7 @@ def test_clicks_equal_the_enumeration_of_every_outcome(name, effect):
     contexts, lists = everything()
     found = WORLDS[name].clicks(contexts, lists, effect)
     for x, shown, clicks in zip(contexts, lists, found, strict=True):
-        expected = expected_clicks(name, x, tuple(shown), effect)
-        assert clicks == pytest.approx(expected, abs=EXACT)
+        assert clicks == pytest.approx(expected(steps(name, x, shown, effect)), abs=EXACT)
 
 
 @pytest.mark.parametrize("name", MODELLED)
@@ -50,11 +50,11 @@ def test_first_clicks_equal_the_enumeration_of_every_outcome(name):
     contexts, lists = everything()
     found = WORLDS[name].first_clicks(contexts, lists)
     for x, shown, first in zip(contexts, lists, found, strict=True):
-        expected = np.zeros(len(shown))
-        for chance, clicks in outcomes(name, x, tuple(shown)):
+        right = np.zeros(len(shown))
+        for chance, clicks in outcomes(name, x, shown):
             if any(clicks):
-                expected[clicks.index(1)] += chance
-        assert first == pytest.approx(expected, abs=EXACT)
+                right[clicks.index(1)] += chance
+        assert first == pytest.approx(right, abs=EXACT)
 
 
 @pytest.mark.parametrize("effect", [1.0, 1.4])
@@ -81,53 +81,36 @@ def test_samples_of_readers_have_the_joint_distribution():
     assert drawn.sum(axis=1).max() == 1
 
 
-class TestListSpecific:
-    def test_a_rate_depends_on_the_whole_list_the_context_and_the_seed(self):
-        contexts, lists = everything()
-        rates = WORLDS["list"].clicks(contexts, lists)
-        assert len(np.unique(rates)) == rates.size
-        again = WORLDS["list"].clicks(contexts, lists)
-        np.testing.assert_array_equal(rates, again)
-        other = ListSpecific(CONTEXTS, ITEMS, [1.0, 0.6, 0.3], seed=4).clicks(contexts, lists)
-        assert not np.isclose(rates, other).any()
+def test_a_list_specific_rate_depends_on_the_whole_list_the_context_and_the_seed():
+    contexts, lists = everything()
+    rates = WORLDS["list"].clicks(contexts, lists)
+    assert len(np.unique(rates)) == rates.size
+    np.testing.assert_array_equal(rates, WORLDS["list"].clicks(contexts, lists))
+    other = ListSpecific(CONTEXTS, ITEMS, [1.0, 0.6, 0.3], seed=4).clicks(contexts, lists)
+    assert not np.isclose(rates, other).any()
 
 
 # --- V(h) -----------------------------------------------------------------------------------------
 
 
-def ids(x, shown):
-    return item_ids(np.array(x), np.array(shown)).tolist()
-
-
-def by_hand(world, policy, metric):
-    """Σ_x q(x) Σ_A h(A|x) Σ_k θ_k w̄, from {(x, list): probability}."""
-    total = 0.0
-    for (x, shown), probability in policy.items():
-        clicks = world.clicks(np.array([x]), np.array([shown]))[0]
-        theta = np.array(THETA[metric])[: len(shown)]
-        total += FREQUENCIES[x] / FREQUENCIES.sum() * probability * float(clicks @ theta)
-    return total
-
-
+@pytest.mark.parametrize("metric", sorted(THETA))
 @pytest.mark.parametrize("name", sorted(WORLDS))
 class TestValue:
-    @pytest.mark.parametrize("metric", sorted(THETA))
-    def test_of_a_ranking(self, name, metric):
-        best = {0: (2, 0, 3), 1: (1, 3, 0)}
-        ranking = fc.Ranking({"context": [0, 1], "items": [ids(x, a) for x, a in best.items()]})
-        found = WORLDS[name].value(ranking, metric, FREQUENCIES)
-        expected = by_hand(WORLDS[name], dict.fromkeys(best.items(), 1.0), metric)
-        assert found == pytest.approx(expected, abs=EXACT)
-
-    def test_of_lists_also_short_ones(self, name):
-        policy = {(0, (2, 0, 3)): 0.3, (0, (1, 2)): 0.7, (1, (3,)): 0.5, (1, (0, 1, 2)): 0.5}
+    @pytest.mark.parametrize(("kind", "shown"), [(fc.Lists, LISTS), (fc.Ranking, RANKING)])
+    def test_of_lists_also_short_ones(self, name, metric, kind, shown):
+        """Σ_x q(x) Σ_A h(A|x) Σ_k θ_k w̄, from {(x, list): probability}."""
+        total = 0.0
+        for (x, items), mass in shown.items():
+            clicks = WORLDS[name].clicks(np.array([x]), np.array([items]))[0]
+            q = FREQUENCIES[x] / FREQUENCIES.sum()
+            total += q * mass * float(clicks @ THETA[metric][: len(items)])
         table = {
-            "context": [x for x, _ in policy],
-            "items": [ids(x, a) for x, a in policy],
-            "probability": list(policy.values()),
+            "context": [x for x, _ in shown],
+            "items": [item_ids(np.array(x), np.array(items)).tolist() for x, items in shown],
         }
-        found = WORLDS[name].value(fc.Lists(table), METRIC, FREQUENCIES)
-        assert found == pytest.approx(by_hand(WORLDS[name], policy, METRIC), abs=EXACT)
+        table |= {"probability": [*shown.values()]} if kind is fc.Lists else {}
+        found = WORLDS[name].value(kind(table), metric, FREQUENCIES)
+        assert found == pytest.approx(total, abs=EXACT)
 
 
 def test_a_context_that_does_not_occur_needs_no_list():
