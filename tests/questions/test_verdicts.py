@@ -21,6 +21,7 @@ from foreclick.questions.verdicts import (
     guarded,
     judge,
 )
+from foreclick.results import span
 from tests.questions.scenes import SMALL, clicked, counted, shop_of
 
 
@@ -202,3 +203,38 @@ def test_the_verdicts_hold_together():
 )
 def test_rules(word, guards, expected):
     assert guarded(Verdict(word, "."), [Verdict(g, ".") for g in guards]).word == expected
+
+
+# --- what is printed ----------------------------------------------------------------------------
+
+
+def test_a_sentence_has_the_interval_of_the_table():
+    """The interval of the change, as a share of production, is another one."""
+    log = counted(*clicked([1, 2], 30), *clicked([2, 1], 36), day=1)
+    new = {"context": ["q"], "items": [[2, 1]]}
+    found = fc.evaluate(log, new, metrics="clicks@1", estimators="ip")
+    (row,), (evidence,) = found.to_dicts(), found.evidence
+    of_lift = row["lift_high"] * row["production"]
+    assert of_lift != pytest.approx(row["change_high"], rel=1e-5)
+    assert span("lift", row["lift_low"], row["lift_high"]) in found.verdicts[0].because
+    assert evidence.high == pytest.approx(max(row["change_high"], of_lift))
+
+
+@pytest.mark.parametrize("dear", [1.0, 500.0])
+def test_lists_to_show_are_counted_only_where_the_variance_is_known(dear):
+    """That of clicks is below their mean; that of prices may be anything."""
+    table = counted(*clicked([1, 2], 30), *clicked([2, 1], 29))
+    table["price"] = [[dear * click for click in row] for row in table["clicks"]]
+    log = fc.read_log(table, rewards={"price": "price"})
+    new = {"context": ["q"], "items": [[2, 1]]}
+    (verdict,) = fc.evaluate(log, new, metrics="price@2", estimators="ip").verdicts
+    assert verdict.word == UNKNOWN
+    assert ("Next: show the candidate in about" in verdict.because) == (dear == 1)
+
+
+def test_a_metric_whose_guardrail_is_disputed_is_not_disputed_itself():
+    disputed = Verdict(UNKNOWN, "the two disagree.", disputed=True)
+    found = guarded(Verdict(BETTER, "."), [disputed])
+    assert found.word == UNKNOWN
+    assert disputed.because in found.because
+    assert not found.disputed

@@ -132,14 +132,12 @@ def estimates_for(
 def largest_slots(tally: Tally, estimates: Sequence[Estimate]) -> dict[Metric, float]:
     """The most that a slot can earn, by metric: 1 click, or the largest reward of the log.
 
-    Only of metrics for which something was never shown: to look for it takes a pass over the log.
+    Of rewards that are not 0 or 1 only where something was never shown: to look for it takes a
+    pass over the log.
     """
-    unseen = {
-        part.metric
-        for e in estimates
-        for part in e.parts
-        if part.coverage.covered < part.coverage.mass
-    }
-    binary = {m for m in unseen if m.first or m.shown or m.source in tally.shape.masks}
-    largest = largest_rewards(tally, sorted({m.source for m in unseen - binary}))
-    return {m: 1.0 if m in binary else largest[m.source] for m in unseen}
+    parts = [part for e in estimates for part in e.parts]
+    metrics = {part.metric for part in parts}
+    binary = {m for m in metrics if m.first or m.shown or m.source in tally.shape.masks}
+    unseen = {part.metric for part in parts if part.coverage.covered < part.coverage.mass} - binary
+    largest = largest_rewards(tally, sorted({m.source for m in unseen}))
+    return dict.fromkeys(binary, 1.0) | {m: largest[m.source] for m in unseen}

@@ -295,7 +295,7 @@ def _pairs(
 
     Args:
         named: the estimate of each candidate by one estimator.
-        largest: the most that a slot can earn, by metric, where something was never shown.
+        largest: the most that a slot can earn, by metric, where that is known.
         confidence: of the intervals.
         min_effect: the smallest change worth having, as a share of production.
     """

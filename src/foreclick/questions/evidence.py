@@ -102,7 +102,7 @@ def evidence_for(
     Args:
         pair: the two.
         ends: of their change and of their lift.
-        largest: the most that a slot can earn, by metric, where something was never shown.
+        largest: the most that a slot can earn, by metric, where that is known.
         confidence: of the interval.
         production: what the change is a share of; None: what the estimate is compared with.
         error: by how much the estimator was off in the past.
@@ -112,7 +112,7 @@ def evidence_for(
     production = other if production is None else production
     kind, count = one.estimates.clusters(one.stratum.number) if one.has_variance else ("", 0)
     # Of clicks, 0 or 1 at a position that counts at most once, the variance is below the mean.
-    simple = not isinstance(one.metric, Ratio) and largest.get(one.metric, 1.0) == 1.0
+    simple = not isinstance(one.metric, Ratio) and largest.get(one.metric) == 1.0
     simple = simple and max(one.parts[0].metric.theta) <= 1
     low, high, lift = ends["change_low"], ends["change_high"], None
     if ends["lift_low"] is not None and ends["lift_high"] is not None and other:

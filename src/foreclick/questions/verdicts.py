@@ -70,7 +70,7 @@ def judge_pairs(
 
     Args:
         pairs: estimates and what they are compared with.
-        largest: the most that a slot can earn, by metric, where something was never shown.
+        largest: the most that a slot can earn, by metric, where that is known.
         confidence: of all verdicts of an estimator together: segments, and metrics with guardrails.
         anytime: whether they hold at all looks at the log together.
         min_effect: the smallest change worth having, as a share of production.
