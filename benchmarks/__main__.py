@@ -8,26 +8,14 @@ from importlib import import_module
 
 from benchmarks.study import STUDIES, run
 
-MODULES = {
-    "shop": "shop parts drawing",
-    "exam": "exam",
-    "replay": "replay",
-    "notes": "notes",
-    "headline": "headline",
-    "ladder": "ladder",
-    "coverage": "coverage",
-    "verdicts": "verdicts pairs",
-    "examination": "examination",
-    "judgments": "judgments",
-    "ratios": "ratios",
-    "optimize": "optimize",
-    "unexplored": "unexplored",
-    "real": "real",
-    "torture": "torture",
-}
-"""The first words of the studies of each module."""
+MODULES = (
+    *("shop", "exam", "replay", "headline", "ladder", "replications", "candidates", "judgments"),
+    *("ratios", "optimize", "unexplored", "real", "torture", "perf"),
+)
+"""Those with studies, most of which are called as their module is."""
 
-COMMANDS = {"perf": "perf.main", "spark": "perf.spark", "evidence": "evidence.main"}
+HOMES = {"drawing": "shop", "coverage": "replications", "verdicts": "candidates"}
+COMMANDS = {"spark": "perf.spark", "evidence": "evidence.main"}
 """What measures or makes something else, and the function that does it."""
 
 
@@ -36,9 +24,8 @@ def described() -> str:
     for module in MODULES:
         with contextlib.suppress(SystemExit):  # one that wants what is not installed
             import_module(f"benchmarks.{module}")
-    lines = [
-        f"  {name:22}{(each.tasks.__doc__ or '').splitlines()[0]}" for name, each in STUDIES.items()
-    ]
+    said = ((name, each.answers.__doc__ or "") for name, each in STUDIES.items())
+    lines = [f"  {name:22}{text.splitlines()[0]}" for name, text in said]
     return "\n".join([*lines, *(f"  {name}" for name in COMMANDS)])
 
 
@@ -49,8 +36,8 @@ def main() -> None:
         module, function = COMMANDS[first].split(".")
         getattr(import_module(f"benchmarks.{module}"), function)(rest)
         return
-    home = next((m for m, names in MODULES.items() if first in names.split()), None)
-    if home is None:
+    home = HOMES.get(first, first)
+    if home not in MODULES:
         raise SystemExit(f"{__doc__}\n\n{described()}\n\nNAME --help says what each may be asked.")
     import_module(f"benchmarks.{home}")
     two = " ".join([first, *rest[:1]])

@@ -1,24 +1,25 @@
-"""Production rankers, and candidates whose true value against them is known."""
+"""How often is a verdict of `compare` wrong, and an interval, where the true value is known?
+
+Production, a candidate that is worth the same, the best and the worst of the rankings that
+production shows; all pairs of them. Days differ by shocks of 10 %.
+
+    python -m benchmarks verdicts --worlds PBM --logs 200 --estimators ladder ip item
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import foreclick as fc
-from benchmarks.replications import (
-    HOLDS,
-    METRIC,
-    POSITIONS,
-    Integers,
-    always,
-    make_world,
-    policy_of,
-)
+from benchmarks.replications import HOLDS, METRIC
+from benchmarks.study import Column, Row, Rows, beside, grouped, holds, inside, right, study, width
+from benchmarks.worlds import POSITIONS, Integers, always, make_world, policy_of, sampled
 from foreclick import simulate
 from foreclick.simulate import Simulation, World
 
@@ -27,6 +28,9 @@ SHOWN, HIDDEN = 8, 3  # items that production shows, and items that it never doe
 LISTS = 12  # that a steady ranker shows in each context
 OFTEN = 6  # of them; candidates are made of these
 MOST = 0.5  # attraction, so that hardly any shock is cut at a click rate of 1
+SHOCK = 0.1  # the spread of the shock of a context and day
+
+# --- rankers --------------------------------------------------------------------------------------
 
 
 def steady(name: str, seed: int) -> Simulation:
@@ -39,10 +43,9 @@ def steady(name: str, seed: int) -> Simulation:
     world = _with_twins(make_world(name, rng, CONTEXTS, SHOWN + HIDDEN, MOST))
     every = np.array(list(itertools.permutations(range(SHOWN), POSITIONS)))
     first = every[every[:, 0] % 2 == 0]  # one of each pair of twins
-    drawn = [rng.permutation(first)[: LISTS // 2] for _ in range(CONTEXTS)]
-    lists = np.stack([np.stack([d, twin_of(d)], axis=1) for d in drawn])
-    shown = always(lists.reshape(CONTEXTS, LISTS, POSITIONS), DAYS)
-    return Simulation(world, shown, RECORDS)
+    drawn = np.stack([rng.permutation(first)[: LISTS // 2] for _ in range(CONTEXTS)])
+    lists = np.stack([drawn, twin_of(drawn)], axis=2).reshape(CONTEXTS, LISTS, POSITIONS)
+    return Simulation(world, always(lists, DAYS), RECORDS)
 
 
 def drifting(name: str, seed: int) -> Simulation:
@@ -53,6 +56,24 @@ def drifting(name: str, seed: int) -> Simulation:
     return Simulation(world, ranker, RECORDS)
 
 
+RANKERS = {"steady": steady, "drifting": drifting}
+
+
+def _with_twins(world: World) -> World:
+    """The world in which every odd item is clicked as the even one before it."""
+    alike: dict[str, Any] = {}
+    for field in ("attraction", "satisfaction", "table"):
+        if hasattr(world, field):
+            numbers = np.array(getattr(world, field))
+            odd = numbers[:, 1::2]
+            odd[:] = numbers[:, ::2][:, : odd.shape[1]]
+            alike[field] = numbers
+    return replace(world, **alike) if alike else world  # type: ignore[type-var]
+
+
+# --- candidates -----------------------------------------------------------------------------------
+
+
 def twins(simulation: Simulation) -> fc.Lists:
     """A steady ranker's lists exchanged for their twins: worth the same, and ranked otherwise."""
     shown = simulation.production.on(1)
@@ -60,16 +81,19 @@ def twins(simulation: Simulation) -> fc.Lists:
     return policy_of(twin_of(lists), np.asarray(shown.probabilities), np.asarray(shown.contexts))
 
 
+def twin_of(lists: Integers) -> Integers:
+    """The lists with the other item of each pair: 0 for 1, 1 for 0, 2 for 3, …."""
+    return lists ^ 1
+
+
 def of_known_value(simulation: Simulation) -> dict[str, fc.Lists]:
     """Of the lists that production shows often the best, the worst, and a mixture of both.
 
     The mixture is worth exactly what production is.
     """
-    often = [_often(simulation, x) for x in range(CONTEXTS)]
-    theta = np.array(fc.Metric(METRIC).theta)
-    rows = np.arange(CONTEXTS)
-    worth = np.stack([simulation.world.clicks(np.full(OFTEN, x), often[x]) @ theta for x in rows])
-    lists = np.stack(often)
+    theta, rows = np.array(fc.Metric(METRIC).theta), np.arange(CONTEXTS)
+    lists = np.stack([_often(simulation, x) for x in range(CONTEXTS)])
+    worth = np.stack([simulation.world.clicks(np.full(OFTEN, x), lists[x]) @ theta for x in rows])
     best, worst = (lists[rows, choose(worth, axis=1)] for choose in (np.argmax, np.argmin))
     low, high = worth.min(axis=1).mean(), worth.max(axis=1).mean()
     wanted = simulation.value(simulation.logging(), METRIC)
@@ -103,18 +127,64 @@ def mixture(one: Integers, other: Integers, share: float = 1.0) -> fc.Lists:
     )
 
 
-def twin_of(lists: Integers) -> Integers:
-    """The lists with the other item of each pair: 0 for 1, 1 for 0, 2 for 3, …."""
-    return lists ^ 1
+# --- verdicts -------------------------------------------------------------------------------------
 
 
-def _with_twins(world: World) -> World:
-    """The world in which every odd item is clicked as the even one before it."""
-    alike: dict[str, Any] = {}
-    for field in ("attraction", "satisfaction", "table"):
-        if hasattr(world, field):
-            numbers = np.array(getattr(world, field))
-            odd = numbers[:, 1::2]
-            odd[:] = numbers[:, ::2][:, : odd.shape[1]]
-            alike[field] = numbers
-    return replace(world, **alike) if alike else world  # type: ignore[type-var]
+def by_pair(rows: Rows) -> Collection[Rows]:
+    """The rows of each pair of candidates."""
+    return grouped(rows, ["pair"]).values()
+
+
+def wrong(rows: Rows) -> Any:
+    """Whether a verdict names the wrong one of a pair the better, or either of two equal ones."""
+    truth = rows.of("truth")
+    return (rows.signs != 0) & ((np.abs(truth) < 1e-9) | (rows.signs == -np.sign(truth)))
+
+
+def in_any(rows: Rows) -> float:
+    """The share of logs with a wrong verdict."""
+    return len(set(rows.of("log")[wrong(rows)])) / len(set(rows.of("log")))
+
+
+def bias(rows: Rows) -> float:
+    """The largest mean error of a pair, as a share of production's value."""
+    each = (abs(pair.of("value").mean() - pair[0]["truth"]) for pair in by_pair(rows))
+    return float(max(each) / rows[0]["production"])
+
+
+@study(
+    "verdicts",
+    ["world", "ranker", "estimator"],
+    holds("held"),
+    Column("worst pair", lambda rows: min(inside(p).mean() for p in by_pair(rows)), ".1%"),
+    Column("wrong", lambda rows: float(wrong(rows).mean()), ".1%"),
+    Column("in any of a log", in_any, ".1%"),
+    Column("right", right(1e-9), ".1%"),
+    Column("width", lambda rows: width(rows) / float(rows[0]["production"]), ".1%"),
+    Column("bias", bias, ".1%"),
+    worlds=list(HOLDS),
+    rankers=list(RANKERS),
+    logs=200,
+)
+def verdicts(
+    world: str,
+    ranker: str,
+    log: int,
+    estimators: list[str] = ["default", "ladder", "ip"],
+    seed: int = 1,
+) -> list[Row]:
+    """`compare` of candidates of known value and production."""
+    simulation = replace(RANKERS[ranker](world, seed), shock_sd=SHOCK)
+    candidates: dict[str, fc.Policy] = dict(of_known_value(simulation))
+    policies = candidates | {"production": simulation.logging()}
+    truth = {kind: simulation.value(policy, METRIC) for kind, policy in policies.items()}
+    tally = fc.tally(sampled(simulation, 1000 + log))
+    key = {"world": world, "ranker": ranker, "log": log, "production": truth["production"]}
+    asked: dict[str, Any] = {by: {} if by == "default" else {"estimators": by} for by in estimators}
+    return [
+        key
+        | beside(row, truth[row["candidate"]] - truth[row["against"]], "change")
+        | {"estimator": by, "pair": f"{row['candidate']}, {row['against']}"}
+        for by in estimators
+        for row in fc.compare(tally, candidates, metrics=METRIC, **asked[by])
+    ]

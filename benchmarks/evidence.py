@@ -1,19 +1,21 @@
 """Writes tables of the documentation from results/*.json: `python -m benchmarks evidence`.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`; the function of that name below
-renders it, from rows that it looks up in the results of studies. Under it stands what made them:
-the command, the commit, and how many commits have changed the estimators since. The last number
-ages with every commit, so tests leave it out (tests/test_evidence.py); a release renders it anew.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`; the entry of that name in `TABLES`
+has its headings, a template of its rows, and where these are found in the results of studies. Under
+it stands what made them: the command, the commit, and how many commits have changed the estimators
+since. The last number ages with every commit, so tests leave it out (tests/test_evidence.py); a
+release renders it anew.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import string
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.study import RESULTS, Row
 
@@ -46,57 +48,50 @@ class Results:
 
 # --- how numbers are printed ----------------------------------------------------------------------
 
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "points": lambda share: f"{100 * share:+.1f}" if abs(share) > 5e-4 else "0.0",
+    "percent": lambda share: f"{100 * share:.1f}",
+    "whole": lambda share: f"{share:.1%}".replace(".0%", "%"),
+    "count": lambda n: "–" if n is None else f"{n:,}" if isinstance(n, int) else n,
+    "thirds": lambda value: f"{value:.3f}".removeprefix("0"),
+}
+"""Of shares: points with their sign, points, and percent; of counts, and of numbers below 1."""
 
-def line(*cells: str) -> str:
-    """A row of a table."""
-    return f"| {' | '.join(cells)} |"
+
+class Template(string.Formatter):
+    """Templates with these formats, which may have a goal: "percent<=.02" is bold if missed."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """A value in its format."""
+        name, sign, goal = (*re.split(r"([<>])=", format_spec), "", "")[:3]
+        own = FORMATS[name](value) if name in FORMATS else super().format_field(value, name)
+        met = not goal or (value <= float(goal) if sign == "<" else value >= float(goal))
+        return own if met else f"**{own}**"
 
 
-def head(*cells: str) -> str:
-    """The first two rows."""
-    return line(*cells) + "\n" + "|---" * len(cells) + "|"
+class Table(NamedTuple):
+    """Headings, a template of each row (if it is not ready), and where rows come from."""
+
+    heads: str
+    template: str
+    rows: Callable[[Results], Iterable[Row | tuple[Any, ...]]]
+
+    def lines(self, of: Results) -> Iterator[str]:
+        """The table as Markdown."""
+        columns = len(self.heads.split("|"))
+        yield f"| {self.heads} |\n" + "|---" * columns + "|"
+        for row in self.rows(of):
+            yield f"| {filled(self.template or ' | '.join(['{}'] * columns), row)} |"
 
 
-def table(columns: dict[str, str], rows: Iterable[Row]) -> Iterator[str]:
-    """A line for each row; columns are templates with the names of its values."""
-    yield head(*columns)
-    for row in rows:
-        yield line(*(cell.format_map(row) for cell in columns.values()))
+def filled(template: str, row: Row | tuple[Any, ...]) -> str:
+    """A template with the values of a row, by name or in turn."""
+    return Template().vformat(template, *((row, {}) if isinstance(row, tuple) else ((), row)))
 
 
 def added(rows: Sequence[Row], name: str) -> int:
     """The sum of a column."""
     return sum(row[name] for row in rows)
-
-
-def points(share: float) -> str:
-    """A share in points, with its sign."""
-    return f"{100 * share:+.1f}" if abs(share) > 5e-4 else "0.0"
-
-
-def whole(share: float) -> str:
-    """A share in whole percent, or with one digit if that says more."""
-    return f"{share:.0%}" if abs(100 * share - round(100 * share)) < 0.05 else f"{share:.1%}"
-
-
-def missed(text: str, *, unless: bool) -> str:
-    """Bold where a goal was missed."""
-    return text if unless else f"**{text}**"
-
-
-def measured(row: Row, goal: float | None, least: float) -> tuple[str, str, str, str]:
-    """Bias, RMSE and width in points, and how often intervals held; bold where a goal is missed."""
-    return (
-        points(row["bias"]),
-        missed(f"{100 * row['rmse']:.1f}", unless=100 * row["rmse"] <= (goal or 100)),
-        missed(whole(row["held"]), unless=row["held"] >= least),
-        f"{100 * row['width']:.1f}",
-    )
-
-
-def thirds(value: float) -> str:
-    """Three digits, without the zero."""
-    return f"{value:.3f}".removeprefix("0")
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -130,27 +125,6 @@ SHOP = {
 }
 """What a regime is called, and the goal of its RMSE, in points."""
 
-
-def shop(of: Results) -> Iterator[str]:
-    yield head("regime", "bias", "RMSE", "goal", "held", "width", "right", "wrong")
-    for regime, (label, goal) in SHOP.items():
-        row = of.row("shop", regime=regime, estimator="ladder")
-        bias, rmse, *rest = measured(row, goal, 0.9)
-        rest += [whole(row["right"]), whole(row["wrong"])]
-        yield line(label, bias, rmse, f"{goal or '–'}", *rest)
-
-
-def exam(of: Results) -> Iterator[str]:
-    row = of.row("exam", estimator="ladder")
-    yield head("", "RMSE, points", "held", "wrong", "right")
-    yield line(
-        "found",
-        missed(f"{100 * row['rmse']:.1f}", unless=row["rmse"] <= 0.02),
-        *(whole(row[name]) for name in ("held", "wrong", "right")),
-    )
-    yield line("goal", "2", "88%", "3%", "")
-
-
 WORLDS = {
     "pbm": "position-based",
     "mnl": "choose one item of the list",
@@ -163,32 +137,6 @@ WORLDS = {
     "ubm": "look further after a click",
 }
 
-
-def worlds(of: Results) -> Iterator[str]:
-    yield head("readers", "answers", "bias", "RMSE", "held", "width", "right", "wrong")
-    for world, label in WORLDS.items():
-        row = of.row("worlds", world=world)
-        told = (whole(row[name]) for name in ("right", "wrong"))
-        yield line(label, f"{row['answers']}", *measured(row, None, 0.92), *told)
-
-
-def replay(of: Results) -> Iterator[str]:
-    columns = {
-        "estimator": "`{estimator}`",
-        "metric": "{metric}",
-        "difference holds 0": "{holds}",
-        "prediction holds truth": "{held}",
-        "bias": "{bias:+.2%}",
-        "RMSE": "{rmse:.2%}",
-        "width": "{width:.1%}",
-        "right": "{right:.0%} of {of}",
-        "wrong": "{wrong:.1%}",
-    }
-    rows = of.rows("replay", **{"from": "control", "feedback": "all"})
-    shares = (("holds", "difference holds 0"), ("held", "held"))
-    yield from table(columns, [r | {n: whole(r[c]) for n, c in shares} for r in rows])
-
-
 CLICKS = {
     "PBM": "position-based",
     "DBN": "dynamic Bayesian",
@@ -197,178 +145,197 @@ CLICKS = {
 }
 
 
-def null(of: Results) -> Iterator[str]:
-    yield head("candidate", "users", "logs", "ladder, checked by `ip`", "`ip` alone")
+def exam(of: Results) -> Iterator[tuple[Any, ...]]:
+    """What was found, and the goals."""
+    found = of.row("exam", estimator="ladder")
+    template = "{rmse:percent<=.02} | {held:whole} | {wrong:whole} | {right:whole}"
+    yield ("found", *filled(template, found).split(" | "))
+    yield ("goal", "2", "88%", "3%", "")
+
+
+def null(of: Results) -> Iterator[tuple[Any, ...]]:
+    """Verdicts by kind of candidate, of both ways to ask."""
     for world, label in CLICKS.items():
         rows = [of.row("headline-null", lift=0.0, world=world, asked=a) for a in ("default", "ip")]
         said = (f"better {row['better']}, worse {row['worse']}" for row in rows)
-        yield line("worth the same", label, f"{rows[0]['logs']}", *said)
-    segments = of.rows("headline-segments")
-    told = f"better or worse in any: {added(segments, 'logs with a verdict')}"
+        yield ("worth the same", label, rows[0]["logs"], *said)
+    rows = of.rows("headline-segments")
+    told = f"better or worse in any: {added(rows, 'logs with a verdict')}"
     what = "worth the same, in 20 meaningless segments"
-    yield line(what, "all four", f"{added(segments, 'logs')}", told, "")
+    yield (what, "all four", added(rows, "logs"), told, "")
     sides = [of.rows("headline-null", lift=0.05, asked=asked) for asked in ("default", "ip")]
     better = (f"better in {added(rows, 'better')}" for rows in sides)
-    yield line("worth 5 % more", "all four", f"{added(sides[0], 'logs')}", *better)
-    unseen = [of.rows("headline-unseen", estimator=e) for e in ("ladder", "ip")]
-    false = [f"{added(rows, 'false verdicts')}" for rows in unseen]
-    false[0] += " false verdicts"
-    logs = f"{added(unseen[0], 'logs')}"
-    yield line("items that were never shown", "position-based", logs, *false)
-    orders = [of.rows("headline-order", estimator=e) for e in ("ladder", "ip")]
-    misses = [[100 * (1 - row["held"]) for row in rows] for rows in orders]
+    yield ("worth 5 % more", "all four", added(sides[0], "logs"), *better)
+    sides = [of.rows("headline-unseen", estimator=e) for e in ("ladder", "ip")]
+    ladder, ip = (added(rows, "false verdicts") for rows in sides)
+    what, told = "items that were never shown", f"{ladder} false verdicts"
+    yield (what, "position-based", added(sides[0], "logs"), told, ip)
+    sides = [of.rows("headline-order", estimator=e) for e in ("ladder", "ip")]
+    misses = [[100 * (1 - row["held"]) for row in rows] for rows in sides]
     spans = [f"{min(mine):.2g} to {max(mine):.2g} %" for mine in misses]
-    what, logs = "the same items in another order, six kinds of logs", f"6 × {orders[0][0]['logs']}"
-    yield line(what, "flat or position-based", logs, f"intervals miss in {spans[0]}", spans[1])
+    what, logs = "the same items in another order, six kinds of logs", f"6 × {sides[0][0]['logs']}"
+    yield (what, "flat or position-based", logs, f"intervals miss in {spans[0]}", spans[1])
 
 
-def dense(of: Results) -> Iterator[str]:
+def dense(of: Results) -> Iterator[Row]:
+    """Errors and coverage by world."""
     odd = {"ItemPosition": "item and position, no pattern", "ListSpecific": "a rate for each list"}
-    columns = {
-        "users click by": "{label}",
-        "ladder's RMSE / that of `ip`": "{ladder / ip:.3f}",
-        "held": "{holds V(h):.1%}",
-    }
-    rows = [
-        {"label": odd.get(world, world)}
-        | of.row("ladder-accuracy", world=world)
-        | of.row("ladder-coverage", world=world, candidate="last day")
-        for world in ("DBN", "Cascade", "DCM", "PBM", *odd)
-    ]
-    yield from table(columns, rows)
+    for world in ("DBN", "Cascade", "DCM", "PBM", *odd):
+        accuracy = of.row("ladder-accuracy", world=world)
+        coverage = of.row("ladder-coverage", world=world, candidate="last day")
+        yield {"label": odd.get(world, world)} | accuracy | coverage
 
 
-def single(of: Results) -> Iterator[str]:
-    names = ("list", "prefix", "ip", "item", "pbm")
-    yield head("records", *(f"`{name}`" for name in names), "goal")
+def single(of: Results) -> Iterator[tuple[Any, ...]]:
+    """The least and the largest coverage of each estimator of the paper."""
     for records, least, most in ((1_000, 0.89, 1.0), (10_000, 0.925, 0.975)):
+        names = ("list", "prefix", "ip", "item", "pbm")
         rows = [of.row("coverage-single", records=records, estimator=name) for name in names]
         spans = (f"{100 * row['lowest']:.1f}–{row['highest']:.1%}" for row in rows)
         met = all(least <= row["lowest"] and row["highest"] <= most for row in rows)
         goal = f"{least:.1%} to {most:.1%}: {'met' if met else 'missed'}"
-        yield line(f"{records:,}", *spans, missed(goal, unless=met))
+        yield (f"{records:,}", *spans, goal if met else f"**{goal}**")
 
 
-def rewards(of: Results) -> Iterator[str]:
-    both = ("dear", "better")
-    yield head("points of lift", *(f"{c}: {s}" for c in both for s in ("bias", "held", "width")))
+def rewards(of: Results) -> Iterator[Row]:
+    """The answers of both candidates, by regime and metric."""
     for regime in ("prices: clicks@3", "prices: orders@3", "prices: revenue@3", "bids: revenue@3"):
-        cells = []
-        for row in (of.row("shop", regime=f"{regime}, {name}") for name in both):
-            held = f"{row['held'] * row['answers']:.0f} of {row['answers']}"
-            cells += [points(row["bias"]), held, f"{100 * row['width']:.1f}"]
-        yield line(regime.removeprefix("prices: "), *cells)
+        found = {name: of.row("shop", regime=f"{regime}, {name}") for name in ("dear", "better")}
+        both = {n: row | {"hits": row["held"] * row["answers"]} for n, row in found.items()}
+        yield {"label": regime.removeprefix("prices: ")} | both
 
 
-def real(of: Results) -> Iterator[str]:
-    metrics = ("clicks@2", "clicks@3", "dcg@10")
-    asked = [(log, metric) for log in ("Yandex", "Naver") for metric in metrics]
-    labels = {
-        "`ip`": ("ip",),
-        "best of the paper's others": ("list", "prefix", "item", "pbm", "rctr"),
-        "`ladder`": ("ladder",),
-    }
-    yield head("estimator", *(f"{log}: {metric}" for log, metric in asked))
-    for label, names in labels.items():
-        found = (
-            [of.row("real", log=log, metric=m, estimator=e) for e in names] for log, m in asked
-        )
-        yield line(label, *(thirds(min(row["rmse"] for row in rows)) for rows in found))
-    rows = [of.row("real", log=log, metric=metric, estimator="ip") for log, metric in asked]
-    yield line("*floor*", *(thirds(row["floor"]) for row in rows))
+ASKED = [(log, m) for log in ("Yandex", "Naver") for m in ("clicks@2", "clicks@3", "dcg@10")]
 
 
-def optimize(of: Results) -> Iterator[str]:
-    columns = {
-        "production": "{production}",
-        "users": "{users}",
-        "gap closed": "{gap closed:.2f}",
-        "queries made worse": "{made worse:.1%}",
-        "promise − truth": "{naive − true:+.3f}",
-        "honest − truth": "{honest − true:+.3f}",
-    }
-    rows = of.rows("optimize", policy="ladder − 1 se")
-    names = [str(row["world"]) for row in rows]
-    users = [name if name == "cascade" else name.upper() for name in names]
-    yield from table(columns, [r | {"users": u} for r, u in zip(rows, users, strict=True)])
-
-
-def optimize_shop(of: Results) -> Iterator[str]:
-    labels = {"shop": "ordinary", "head": "500 queries", "small": "50,000 lists"}
-    columns = {
-        "shop": "{label}",
-        "claimed": "{claimed:+.1%} ({low:+.1%} to {high:+.1%})",
-        "by the estimate that chose": "{naive:+.1%}",
-        "true": "{true:+.1%}",
-    }
-    rows = of.rows("optimize-shop")
-    yield from table(columns, [r | {"label": labels.get(r["regime"], r["regime"])} for r in rows])
-
-
-def scale(of: Results) -> Iterator[str]:
-    yield head("what", "found")
-    report = of.row("perf", log="shop, 1,000,000", step="report")
-    yield line("a report of a million lists (goal 20)", f"**{report['cpu']:.0f}** CPU s")
-    for regime, label in (("shop", "ordinary"), ("dbn", "dbn")):
-        row = of.row("drawing", regime=regime)
-        yield line(
-            f"a million drawn from logs of 3 million lists, {label} shops",
-            f"off by {row['offset']:.2f} half-widths, width {row['wider']:.2f} ×, "
-            f"held {whole(row['held'])}",
-        )
-    spark = of.row("perf", log="spark, 10,000,000", step="drawn")
-    yield line(
-        "10 million lists, a million drawn, two Spark workers beside Spark SQL by hand",
-        f"{spark['cpu']:.2f} × CPU, {spark['clock']:.2f} × clock",
-    )
-    raw = "the paper from a raw file of 20 million lines in Kaggle's format"
-    for label, log, step, more in (
-        ("1,000,000 queries that never repeat", "unique, 1,000,000", "first", ""),
-        ("300 candidates in `compare`", "repeating, 50,000", "compare", ""),
-        (raw, "raw, 20,000,000", "reproduce", ", {beside:.1f} × SQL that counts queries by day"),
+def real(of: Results) -> Iterator[tuple[Any, ...]]:
+    """The least error of some estimators, by log and metric."""
+    for label, names, what in (
+        ("`ip`", ["ip"], "rmse"),
+        ("best of the paper's others", ["list", "prefix", "item", "pbm", "rctr"], "rmse"),
+        ("`ladder`", ["ladder"], "rmse"),
+        ("*floor*", ["ip"], "floor"),
     ):
-        row = of.row("perf", log=log, step=step)
-        yield line(label, ("{cpu:.0f} CPU s, {peak:.1f} GB" + more).format_map(row))
+        asked = ([of.row("real", log=o, metric=m, estimator=e) for e in names] for o, m in ASKED)
+        yield (label, *(min(row[what] for row in rows) for rows in asked))
 
 
-def sizes(of: Results) -> Iterator[str]:
+def scale(of: Results) -> Iterator[tuple[str, str]]:
+    """What steps cost, and what drawing costs an answer."""
+    cost = "{cpu:.0f} CPU s, {peak:.1f} GB"
+    drawn = "off by {offset:.2f} half-widths, width {wider:.2f} ×, held {held:whole}"
+    beside = cost + ", {beside:.1f} × SQL that counts queries by day"
+    spark = "10 million lists, a million drawn, two Spark workers beside Spark SQL by hand"
+    raw = "the paper from a raw file of 20 million lines in Kaggle's format"
+    found = of.row("perf", log="shop, 1,000,000", step="report")
+    yield ("a report of a million lists (goal 20)", filled("**{cpu:.0f}** CPU s", found))
+    for regime, label in (("shop", "ordinary"), ("dbn", "dbn")):
+        what = f"a million drawn from logs of 3 million lists, {label} shops"
+        yield (what, filled(drawn, of.row("drawing", regime=regime)))
+    for what, log, step, template in (
+        (spark, "spark, 10,000,000", "drawn", "{cpu:.2f} × CPU, {clock:.2f} × clock"),
+        ("1,000,000 queries that never repeat", "unique, 1,000,000", "first", cost),
+        ("300 candidates in `compare`", "repeating, 50,000", "compare", cost),
+        (raw, "raw, 20,000,000", "reproduce", beside),
+    ):
+        yield (what, filled(template, of.row("perf", log=log, step=step)))
+
+
+def sizes(of: Results) -> Iterator[tuple[Any, ...]]:
+    """CPU seconds by the size of a log, and the peak of memory."""
     labels = {
         "200,000": "200,000, all read",
         "1,000,000": "1 million, all read",
         "10,000,000": "10 million, 1 million drawn",
         "167,000,000": "167 million, 1 million drawn",
     }
-    steps = {
-        "engine": "the engine's own GROUP BY",
-        "tally": "tally",
-        "first": "first answer",
-        "next": "next candidate",
-    }
-    yield head("lists", *steps.values(), "peak")
     for size, label in labels.items():
+        steps = ("engine", "tally", "first", "next")
         rows = [of.row("perf", log=f"shop, {size}", step=step) for step in steps]
-        yield line(label, *(f"{row['cpu']:.3g}" for row in rows), f"{rows[-1]['peak']:.1f} GB")
+        yield (label, *(row["cpu"] for row in rows), rows[-1]["peak"])
 
 
-def engines(of: Results) -> Iterator[str]:
-    yield head("engine", "random logs", "differences")
-    for row in of.rows("engines"):
-        logs = row["logs"] if isinstance(row["logs"], str) else f"{row['logs']:,}"
-        differences = "–" if row["differences"] is None else f"{row['differences']}"
-        yield line(row["engine"], logs, differences)
+USERS = {"pbm": "PBM", "dbn": "DBN", "cascade": "cascade", "ip": "IP"}
+SHOPS = {"shop": "ordinary", "head": "500 queries", "small": "50,000 lists"}
 
-
-def tests(of: Results) -> Iterator[str]:
-    rows = (of.row("tests", what=run["rows"][0]["what"]) for run in of.runs["tests"])
-    yield from table({"what": "{what}", "figure": "{figure}"}, rows)
-
-
-TABLES: dict[str, Callable[[Results], Iterator[str]]] = {
-    each.__name__: each
-    for each in (
-        *(shop, exam, worlds, replay, null, dense, single, rewards),
-        *(real, optimize, optimize_shop, scale, sizes, engines, tests),
-    )
+TABLES = {
+    "shop": Table(
+        "regime | bias | RMSE | goal | held | width | right | wrong",
+        "{label} | {bias:points} | {rmse:percent<={most}} | {goal} | {held:whole>=.9} | "
+        "{width:percent} | {right:whole} | {wrong:whole}",
+        lambda of: (
+            of.row("shop", regime=regime, estimator="ladder")
+            | {"label": label, "goal": goal or "–", "most": (goal or 100) / 100}
+            for regime, (label, goal) in SHOP.items()
+        ),
+    ),
+    "exam": Table(" | RMSE, points | held | wrong | right", "", exam),
+    "worlds": Table(
+        "readers | answers | bias | RMSE | held | width | right | wrong",
+        "{label} | {answers} | {bias:points} | {rmse:percent} | {held:whole>=.92} | "
+        "{width:percent} | {right:whole} | {wrong:whole}",
+        lambda of: (of.row("worlds", world=w) | {"label": label} for w, label in WORLDS.items()),
+    ),
+    "replay": Table(
+        "estimator | metric | difference holds 0 | prediction holds truth | bias | RMSE | width | "
+        "right | wrong",
+        "`{estimator}` | {metric} | {difference holds 0:whole} | {held:whole} | {bias:+.2%} | "
+        "{rmse:.2%} | {width:.1%} | {right:.0%} of {of} | {wrong:.1%}",
+        lambda of: of.rows("replay", **{"from": "control", "feedback": "all"}),
+    ),
+    "null": Table("candidate | users | logs | ladder, checked by `ip` | `ip` alone", "", null),
+    "dense": Table(
+        "users click by | ladder's RMSE / that of `ip` | held",
+        "{label} | {ladder / ip:.3f} | {holds V(h):.1%}",
+        dense,
+    ),
+    "single": Table("records | `list` | `prefix` | `ip` | `item` | `pbm` | goal", "", single),
+    "rewards": Table(
+        "points of lift | dear: bias | dear: held | dear: width | "
+        "better: bias | better: held | better: width",
+        "{label} | {dear[bias]:points} | {dear[hits]:.0f} of {dear[answers]} | "
+        "{dear[width]:percent} | {better[bias]:points} | {better[hits]:.0f} of {better[answers]} | "
+        "{better[width]:percent}",
+        rewards,
+    ),
+    "real": Table(
+        " | ".join(["estimator", *(f"{log}: {metric}" for log, metric in ASKED)]),
+        " | ".join(["{}", *["{:thirds}"] * len(ASKED)]),
+        real,
+    ),
+    "optimize": Table(
+        "production | users | gap closed | queries made worse | promise − truth | honest − truth",
+        "{production} | {users} | {gap closed:.2f} | {made worse:.1%} | {naive − true:+.3f} | "
+        "{honest − true:+.3f}",
+        lambda of: (
+            row | {"users": USERS[row["world"]]}
+            for row in of.rows("optimize", policy="ladder − 1 se")
+        ),
+    ),
+    "optimize_shop": Table(
+        "shop | claimed | by the estimate that chose | true",
+        "{label} | {claimed:+.1%} ({low:+.1%} to {high:+.1%}) | {naive:+.1%} | {true:+.1%}",
+        lambda of: (
+            row | {"label": SHOPS.get(row["regime"], row["regime"])}
+            for row in of.rows("optimize-shop")
+        ),
+    ),
+    "scale": Table("what | found", "", scale),
+    "sizes": Table(
+        "lists | the engine's own GROUP BY | tally | first answer | next candidate | peak",
+        "{} | {:.3g} | {:.3g} | {:.3g} | {:.3g} | {:.1f} GB",
+        sizes,
+    ),
+    "engines": Table(
+        "engine | random logs | differences",
+        "{engine} | {logs:count} | {differences:count}",
+        lambda of: of.rows("engines"),
+    ),
+    "tests": Table(
+        "what | figure",
+        "{what} | {figure}",
+        lambda of: (of.row("tests", what=run["rows"][0]["what"]) for run in of.runs["tests"]),
+    ),
 }
 
 
@@ -404,7 +371,7 @@ def rendered(page: str) -> str:
 
     def anew(marked: re.Match[str]) -> str:
         results = Results()
-        rows = "\n".join(TABLES[marked["name"]](results))
+        rows = "\n".join(TABLES[marked["name"]].lines(results))
         return (
             f"<!-- table: {marked['name']} -->\n\n{rows}\n\n{made_by(results.used)}\n\n<!-- end -->"
         )

@@ -28,7 +28,7 @@ The table is that of `benchmarks.shop`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,8 +36,9 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.shop import ANSWERS, CPU, LEAKS, METRICS, asked
-from benchmarks.study import Row, Task, grid, study
+from benchmarks.logs import listed
+from benchmarks.shop import ANSWERS, METRICS, asked
+from benchmarks.study import Row, study
 
 try:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -88,9 +89,8 @@ def market(queries: int, items: int, seed: int) -> Market:
     each = items // CATEGORIES
     always = each * 2 // 5
     number = np.arange(items) % each  # within its category
-    arrives = np.where(
-        rng.random(items) < 0.5, -rng.integers(1, 60, items), rng.integers(0, 28, items)
-    )
+    known = rng.random(items) < 0.5
+    arrives = np.where(known, -rng.integers(1, 60, items), rng.integers(0, 28, items))
     leaves = np.maximum(arrives, 0) + 3 + rng.exponential(25, items).astype(int)
     arrives = np.where(number < always, -100, arrives)
     leaves = np.where(number < always, 10_000, leaves)
@@ -100,14 +100,10 @@ def market(queries: int, items: int, seed: int) -> Market:
     kind = rng.choice(3, queries, p=[0.3, 0.4, 0.3])
     shares = rng.lognormal(0, 2, queries) * rng.lognormal(0, 0.4, (2, queries))
     category, budget = rng.integers(0, CATEGORIES, queries), rng.normal(size=queries)
+    parts = ((0, always, EVERGREEN), (always, each - always, POOL - EVERGREEN))
     pool = np.array(
         [
-            np.concatenate(
-                [
-                    rng.choice(always, EVERGREEN, replace=False),
-                    always + rng.choice(each - always, POOL - EVERGREEN, replace=False),
-                ]
-            )
+            np.concatenate([at + rng.choice(of, n, replace=False) for at, of, n in parts])
             for _ in range(queries)
         ]
     )
@@ -139,41 +135,37 @@ def market(queries: int, items: int, seed: int) -> Market:
     return Market(kind, shares, pool, relevance, fixed, arrives[pool], leaves[pool])
 
 
-def attracted(relevance: Any) -> Any:
-    """Shape (n, K): P(click | examined), with trust in high positions."""
+def reading(kind: Any, mood: Any, relevance: Any) -> tuple[Any, Any, Any]:
+    """How lists are read, three arrays of shape (n, K).
+
+    P(click | examined), with trust in high positions; of those who read downwards, P(gone | click);
+    of those who browse, P(examined).
+    """
     k = np.arange(relevance.shape[1])
-    return relevance * (0.9 - 0.02 * k) + (1 - relevance) * 0.15 / (1 + k)
-
-
-def looked(mood: Any) -> Any:
-    """Shape (n, K): how often readers who browse examine each position."""
-    return 1 / (1 + np.exp((np.arange(1, POSITIONS + 1) - HALFWAY[mood][:, None]) / 1.8))
-
-
-def satisfied(kind: Any, relevance: Any) -> Any:
-    """Shape (n, K): P(a reader who clicked is gone), of those who read downwards."""
-    return np.where((kind == NAVIGATIONAL)[:, None], 0.97, 0.15 + 0.7 * relevance)
+    rate = relevance * (0.9 - 0.02 * k) + (1 - relevance) * 0.15 / (1 + k)
+    gone = np.where((kind == NAVIGATIONAL)[:, None], 0.97, 0.15 + 0.7 * relevance)
+    return rate, gone, 1 / (1 + np.exp((k + 1 - HALFWAY[mood][:, None]) / 1.8))
 
 
 def expected(kind: Any, mood: Any, relevance: Any) -> Any:
     """Shape (n, K): the exact click probability of each slot."""
-    rate, gone = attracted(relevance), satisfied(kind, relevance)
+    rate, gone, looked = reading(kind, mood, relevance)
     reads, clicks = np.ones(len(rate)), np.empty(rate.shape)
     for k in range(rate.shape[1]):
         clicks[:, k] = reads * rate[:, k]
         reads = (reads - clicks[:, k] * gone[:, k]) * GOES_ON[mood]
-    return np.where((kind == BROWSING)[:, None], rate * looked(mood), clicks)
+    return np.where((kind == BROWSING)[:, None], rate * looked, clicks)
 
 
 def clicked(kind: Any, mood: Any, relevance: Any, rng: np.random.Generator) -> Any:
     """Shape (n, K): the clicks of one reader of each list."""
-    rate, gone = attracted(relevance), satisfied(kind, relevance)
+    rate, gone, looked = reading(kind, mood, relevance)
     likes, stays, goes_on, looks = (rng.random(rate.shape) for _ in range(4))
     likes = likes < rate
     left = (likes & (stays < gone)) | (goes_on >= GOES_ON[mood][:, None])
     reads = np.ones(rate.shape, bool)
     reads[:, 1:] = ~np.logical_or.accumulate(left[:, :-1], axis=1)
-    return likes & np.where((kind == BROWSING)[:, None], looks < looked(mood), reads)
+    return likes & np.where((kind == BROWSING)[:, None], looks < looked, reads)
 
 
 # --- rankers that are trained ---------------------------------------------------------------------
@@ -210,6 +202,20 @@ class Records:
         liked = np.log((self.liked + 1) / (self.expected + 1))
         moving = np.stack([age, popular, liked], axis=2)
         return np.concatenate([place.fixed, moving], axis=2)
+
+    def keep(self, place: Market, features: Any, top: Any, query: Any, clicks: Any) -> None:
+        """Add a day: the features and places of what was shown, and who clicked on what."""
+        shown = np.bincount(query, minlength=len(top))
+        slots = query[:, None] * POSITIONS + np.arange(POSITIONS)
+        by_slot = np.bincount(slots[clicks], minlength=top.size).reshape(top.shape)
+        self.features.append(np.take_along_axis(features, top[:, :, None], 1))
+        self.shown.append(shown)
+        self.clicks.append(by_slot)
+        self.popular *= 0.95
+        np.add.at(self.popular, np.take_along_axis(place.items, top, 1), by_slot)
+        rows = np.arange(len(top))[:, None]
+        self.liked[rows, top] += by_slot
+        self.expected[rows, top] += shown[:, None] * self.position_rates()
 
 
 @dataclass(frozen=True)
@@ -274,9 +280,8 @@ class Learner:
         """The untrained model."""
         if self.method == "boosted":
             trees = {"max_iter": 60, "max_leaf_nodes": 15, "learning_rate": 0.15, "max_bins": 63}
-            return make_pipeline(
-                HistGradientBoostingClassifier(**trees, early_stopping=False, random_state=0)
-            )
+            own = HistGradientBoostingClassifier(**trees, early_stopping=False, random_state=0)
+            return make_pipeline(own)
         last = LogisticRegression(max_iter=300) if self.method == "linear" else GaussianNB()
         return make_pipeline(StandardScaler(), last)
 
@@ -312,41 +317,28 @@ def ranked(score: Any, there: Any) -> Any:
 # --- logs -----------------------------------------------------------------------------------------
 
 
-class Exam(NamedTuple):
-    """A log, candidates, and the truth.
-
-    Attributes:
-        log: a table of query, day, user, items and clicks.
-        candidates: by name, a table of query and items.
-        expected: by name, shape (days, K): expected clicks of all lists of a day; "production" too.
-    """
-
-    log: pa.Table
-    candidates: dict[str, pa.Table]
-    expected: dict[str, Any]
-
-    def lift(self, name: str, metric: str, since: int = 0) -> float:
-        """The true lift over production, on the traffic from a day on."""
-        theta = np.array(fc.Metric(metric).theta)
-        value, shown = (
-            self.expected[who][since:].sum(axis=0)[: len(theta)] @ theta
-            for who in (name, "production")
-        )
-        return float(value / shown - 1)
+Expected = dict[str, Any]
+"""By name, shape (days, K): expected clicks of all lists of a day; of "production", too."""
 
 
-def draw(
-    seed: int, lists: int = 150_000, queries: int = 3_000, items: int = 8_000, days: int = 28
-) -> Exam:
-    """A log of about so many lists in 28 days, or of its first `days`."""
+def lift(expected: Expected, name: str, metric: str, since: int = 0) -> float:
+    """The true lift over production, on the traffic from a day on."""
+    theta = np.array(fc.Metric(metric).theta)
+    value, shown = (
+        expected[who][since:].sum(axis=0)[: len(theta)] @ theta for who in (name, "production")
+    )
+    return float(value / shown - 1)
+
+
+def draw(seed: int, lists: int = 150_000) -> tuple[pa.Table, dict[str, pa.Table], Expected]:
+    """A log of about so many lists, candidates with a list for each query, and the truth."""
+    queries, items, days = 3_000, 8_000, 28
     place = market(queries, items, seed)
     every = np.arange(queries)
-    counts = np.zeros((queries, POOL))
-    records = Records([], [], [], np.zeros(items), counts, counts)
+    liked, usual = np.zeros((2, queries, POOL))
+    records = Records([], [], [], np.zeros(items), liked, usual)
     traffic = np.zeros((days, MOODS, queries))
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("query", "day", "user", "items", "clicks")
-    }
+    parts: list[pa.Table] = []
     production = np.zeros((days, POSITIONS))
     candidates: dict[str, Any] = {}
     for day in range(days):
@@ -368,10 +360,11 @@ def draw(
             traffic[day, m] = np.bincount(query[mood == m], minlength=queries)
             rates = expected(place.kind, np.full(queries, m), relevance)
             production[day] += traffic[day, m] @ rates
-        today = (query, np.full(n, day), user, place.items[every[:, None], top][query], clicks)
-        for values, more in zip(columns.values(), today, strict=True):
-            values.append(more)
-        keep(records, place, features, top, query, clicks)
+        shown = np.take_along_axis(place.items, top, 1)[query]
+        today = {"query": query, "day": np.full(n, day), "user": user}
+        own = {"items": listed(shown), "clicks": listed(clicks.astype(np.int64))}
+        parts.append(pa.table(today | own))
+        records.keep(place, features, top, query, clicks)
         if day == TRAINED_UNTIL:
             candidates = trained(place, records, seed)
 
@@ -380,31 +373,11 @@ def draw(
         relevance = np.take_along_axis(place.relevance, top, 1)
         rates = [expected(place.kind, np.full(queries, m), relevance) for m in range(MOODS)]
         found[name] = np.einsum("dmq,mqk->dk", traffic, np.array(rates))
-    log = {name: np.concatenate(values) for name, values in columns.items()}
     tables = {
-        name: pa.table({"query": every, "items": listed(place.items[every[:, None], top])})
+        name: pa.table({"query": every, "items": listed(np.take_along_axis(place.items, top, 1))})
         for name, top in candidates.items()
     }
-    log = {k: listed(v.astype(np.int64)) if v.ndim == 2 else v for k, v in log.items()}
-    return Exam(pa.table(log), tables, found)
-
-
-def keep(records: Records, place: Market, features: Any, top: Any, query: Any, clicks: Any) -> None:
-    """Add a day to the records."""
-    shown = np.bincount(query, minlength=len(top))
-    slots = query[:, None] * POSITIONS + np.arange(POSITIONS)
-    by_slot = np.bincount(slots[clicks], minlength=top.size).reshape(top.shape)
-    records.features.append(np.take_along_axis(features, top[:, :, None], 1))
-    records.shown.append(shown)
-    records.clicks.append(by_slot)
-    here = np.take_along_axis(place.items, top, 1)
-    records.popular = 0.95 * records.popular
-    np.add.at(records.popular, here, by_slot)
-    liked, usual = records.liked.copy(), records.expected.copy()
-    rows = np.arange(len(top))[:, None]
-    liked[rows, top] += by_slot
-    usual[rows, top] += shown[:, None] * records.position_rates()
-    records.liked, records.expected = liked, usual
+    return pa.concat_tables(parts), tables, found
 
 
 def trained(place: Market, records: Records, seed: int) -> dict[str, Any]:
@@ -418,35 +391,19 @@ def trained(place: Market, records: Records, seed: int) -> dict[str, Any]:
     return found
 
 
-def listed(values: Any) -> pa.Array:
-    """One list for each row."""
-    return pa.FixedSizeListArray.from_arrays(values.ravel(), values.shape[1]).cast(
-        pa.list_(pa.int64())
-    )
-
-
 # --- foreclick beside the truth -------------------------------------------------------------------
 
 
-@study("exam", ["estimator"], *ANSWERS, CPU, LEAKS)
-def exam(
-    logs: int = 10,
-    seed: int = 1,
-    lists: int = 150_000,
-    since: int = 0,
-    estimators: list[str] | None = None,
-) -> Iterator[Task]:
+@study("exam", ["estimator"], *ANSWERS, logs=10, seed=1)
+def answers(
+    seed: int, lists: int = 150_000, since: int = 0, estimators: list[str] = []
+) -> list[Row]:
     """The default answer where rankers are really trained; `since`: the truth from a day on."""
-    options = {"trained_until": TRAINED_UNTIL} | ({"estimators": estimators} if estimators else {})
-    return grid(answers, range(seed, seed + logs), [lists], [options], [since])
-
-
-def answers(seed: int, lists: int, options: dict[str, Any], since: int) -> list[Row]:
-    """What `evaluate` says of every candidate of one log."""
-    drawn = draw(seed, lists)
-    tally = fc.tally(fc.read_log(drawn.log, context="query", period="day", unit="user"))
+    options = {"trained_until": TRAINED_UNTIL, "estimators": estimators or None}
+    log, candidates, truth = draw(seed, lists)
+    tally = fc.tally(fc.read_log(log, context="query", period="day", unit="user"))
     return [
         {"seed": seed, "candidate": name} | row
-        for name, table in drawn.candidates.items()
-        for row in asked(tally, table, {m: drawn.lift(name, m, since) for m in METRICS}, options)
+        for name, table in candidates.items()
+        for row in asked(tally, table, {m: lift(truth, name, m, since) for m in METRICS}, options)
     ]

@@ -5,16 +5,12 @@ python -m benchmarks judgments --logs 100
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.replications import clicked
-from benchmarks.study import Column, Row, Rows, Task, mean, study
+from benchmarks.study import Column, Row, Rows, study
+from benchmarks.worlds import clicked
 
 P = np.array([1.0, 0.6, 0.4, 0.3, 0.2])
 CONTEXTS, ITEMS = 10, 8
@@ -33,47 +29,42 @@ def share(name: str, of: str, where: int) -> Column:
 @study(
     "judgments",
     ["lists", "examination", "records"],
-    mean("held", form=".1%"),
+    "held:.1%",
     share("held", "few", 1),
     share("held", "few", 0),
-    mean("graded", form=".1%"),
+    "graded:.1%",
     share("right", "graded", 1),
+    examinations=["given", "learnt"],
+    kinds=["any order", "swaps"],
+    sizes=[100, 1000, 10_000],
 )
-def judgments(
-    logs: int = 100, seed: int = 1, sizes: list[int] = [100, 1000, 10_000]
-) -> Iterator[Task]:
+def judgments(examination: str, kind: str, size: int, logs: int = 100, seed: int = 1) -> list[Row]:
     """Do intervals hold the attraction? Few: fewer than ten clicks; right: off by 1 at most."""
-    for given, swaps, records in itertools.product((True, False), (False, True), sizes):
-        yield partial(covered, logs, records, seed, swaps=swaps, given=given)
+    key = {"lists": kind, "examination": examination, "records": size}
+    rows = covered(logs, size, seed, swaps=kind == "swaps", given=examination == "given")
+    return [key | row for row in rows]
 
 
 def covered(logs: int, records: int, seed: int, *, swaps: bool, given: bool) -> list[Row]:
     """A row for each item of each log."""
     rng = np.random.default_rng(seed)
     attraction = rng.beta(1, 6, (CONTEXTS, ITEMS)) + 0.005
-    key = {
-        "lists": "swaps" if swaps else "any order",
-        "examination": "given" if given else "learnt",
-        "records": records,
-    }
     found: list[Row] = []
     for _ in range(logs):
         log = drawn(rng, attraction, records, swaps=swaps)
         for row in fc.judgments(log, examination=P.tolist() if given else None).items.to_pylist():
             if row["rate"] is None:
                 continue
-            truth, best = attraction[row["context"], row["item"]], attraction[row["context"]].max()
-            grade, high = row["grade"], np.inf if row["high"] is None else row["high"]
-            wanted = np.floor(3 * truth / best + 0.5)
-            found.append(
-                key
-                | {
-                    "held": int(row["low"] <= truth <= high),
-                    "few": int(row["clicks"] < 10),
-                    "graded": int(grade is not None),
-                    "right": grade is not None and int(abs(grade - wanted) <= 1),
-                }
-            )
+            rates = attraction[row["context"]]
+            truth, grade = rates[row["item"]], row["grade"]
+            wanted = np.floor(3 * truth / rates.max() + 0.5)
+            own = {
+                "held": row["low"] <= truth <= (np.inf if row["high"] is None else row["high"]),
+                "few": row["clicks"] < 10,
+                "graded": grade is not None,
+                "right": grade is not None and abs(grade - wanted) <= 1,
+            }
+            found.append({name: int(value) for name, value in own.items()})
     return found
 
 
@@ -82,12 +73,8 @@ def drawn(
 ) -> pa.Table:
     """So many records of each context, of a position-based world.
 
-    Args:
-        rng: where chance comes from.
-        attraction: Shape (CONTEXTS, ITEMS).
-        records: of each context.
-        swaps: whether lists are one order in which two neighbours are exchanged now and then, as
-            production does; else any order.
+    Lists are in any order, or always the same but for two neighbours that are exchanged, as by
+    rankers that hardly change.
     """
     context = np.repeat(np.arange(CONTEXTS), records)
     if swaps:
@@ -97,4 +84,4 @@ def drawn(
     else:
         lists = np.argsort(rng.random((len(context), ITEMS)), axis=1)
     lists = lists[:, : len(P)]
-    return pa.table(clicked(context, lists, attraction[context[:, None], lists] * P, rng))
+    return clicked(context, lists, attraction[context[:, None], lists] * P, rng)

@@ -10,7 +10,6 @@ a ranker of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.replications import policy_of, sampled
-from benchmarks.study import LOGS, Column, Row, Rows, Task, grid, holds, study, taken
+from benchmarks.study import Column, Row, Rows, beside, holds, study
+from benchmarks.worlds import Floats, Integers, policy_of, sampled
 from foreclick import simulate
 from foreclick.estimators import parse_estimators
 from foreclick.metrics import parse_metrics
@@ -38,14 +37,14 @@ PLAIN = fc.Ladder("ip")
 class Rotation:
     """A base list and variants of it in every context, in proportions that change every day."""
 
-    attraction: Any
+    attraction: Floats
     seed: int
     days: int = DAYS
     concentration: float = 0.08
     base: float = 0.3
 
     @cached_property
-    def lists(self) -> Any:
+    def lists(self) -> Integers:
         """Shape (contexts, lists + 1, positions): the base first, and last one never shown."""
         rng = np.random.default_rng([self.seed, 1])
         noisy = np.log(self.attraction) + rng.normal(0, 0.8, self.attraction.shape)
@@ -53,16 +52,15 @@ class Rotation:
 
     @staticmethod
     def _variants(rng: np.random.Generator, order: Any) -> list[tuple[int, ...]]:
-        found = [tuple(order[:POSITIONS])]
+        found = {tuple(order[:POSITIONS]): None}
         while len(found) < LISTS + 1:
             other = order.copy()
             for _ in range(rng.integers(1, 4)):
                 i = rng.integers(0, POSITIONS)
                 j = min(ITEMS - 1, i + rng.geometric(0.35))
                 other[[i, j]] = other[[j, i]]
-            if tuple(other[:POSITIONS]) not in found:
-                found.append(tuple(other[:POSITIONS]))
-        return found
+            found[tuple(other[:POSITIONS])] = None
+        return list(found)
 
     def on(self, day: int) -> DayLists:
         """What is shown on a day."""
@@ -73,34 +71,25 @@ class Rotation:
         return DayLists(context, self.lists[:, :-1].reshape(-1, POSITIONS), mass.ravel())
 
 
-def world(name: str, seed: int) -> tuple[simulate.World, Any]:
-    """One of the worlds, and the attractions of its items."""
+def scene(name: str, seed: int, shock: float) -> simulate.Simulation:
+    """A world with its ranker."""
     rng = np.random.default_rng([seed, 3])
     attraction = 0.03 + 0.55 * rng.beta(0.8, 1.6, (CONTEXTS, ITEMS))
     examination = np.arange(1, POSITIONS + 1) ** -0.7
     odd = rng.lognormal(0, 0.5, (CONTEXTS, ITEMS, POSITIONS))
+    rates = np.minimum(attraction[:, :, None] * examination * odd, 0.98)
     satisfaction = rng.uniform(0.4, 0.9, (CONTEXTS, ITEMS))
-    made: dict[str, simulate.World] = {
+    worlds: dict[str, simulate.World] = {
         "PBM": simulate.PBM(attraction, examination),
         "Cascade": simulate.Cascade(attraction, POSITIONS),
         "DCM": simulate.DCM(attraction, np.linspace(0.7, 0.4, POSITIONS)),
         "DBN": simulate.DBN(attraction, satisfaction, 0.75, POSITIONS),
-        "ItemPosition": simulate.ItemPosition(
-            np.minimum(attraction[:, :, None] * examination * odd, 0.98)
-        ),
+        "ItemPosition": simulate.ItemPosition(rates),
         "ListSpecific": simulate.ListSpecific(CONTEXTS, ITEMS, np.full(POSITIONS, 0.6), seed),
     }
-    return made[name], attraction
-
-
-def scene(name: str, seed: int, shock: float) -> simulate.Simulation:
-    """A world with its ranker."""
-    source, attraction = world(name, seed)
     shares = np.random.default_rng([seed, 4]).dirichlet(np.full(CONTEXTS, 2.0))
-    return simulate.Simulation(source, Rotation(attraction, seed), RECORDS, shares, shock_sd=shock)
-
-
-# --- how far it is from the truth ---------------------------------------------------------------
+    ranker = Rotation(attraction, seed)
+    return simulate.Simulation(worlds[name], ranker, RECORDS, shares, shock_sd=shock)
 
 
 def ratio(one: str, other: str) -> Column:
@@ -112,35 +101,26 @@ def ratio(one: str, other: str) -> Column:
     return Column(f"{one} / {other}", of, ".3f")
 
 
+LOGS: dict[str, Any] = {"worlds": WORLDS, "logs": 30, "seed": 5_100_000}
+
+
 @study(
     "ladder accuracy",
     ["world"],
-    LOGS,
-    ratio("ladder", "ip"),
-    ratio("ladder-ip", "ip"),
-    ratio("ladder", "ladder-ip"),
+    "logs",
+    *(ratio("ladder", "ip"), ratio("ladder-ip", "ip"), ratio("ladder", "ladder-ip")),
+    **LOGS,
 )
-def accuracy(worlds: list[str] = WORLDS, logs: int = 30, seed: int = 5_100_000) -> Iterator[Task]:
+def accuracy(world: str, seed: int) -> list[Row]:
     """RMSE over contexts and days, each predicted from the other days, against the truth."""
-    return grid(errors_of, worlds, range(seed, seed + logs))
-
-
-def errors_of(name: str, seed: int) -> list[Row]:
-    """Mean squared errors of a log, by estimator."""
-    source = scene(name, seed, 0.0)
-    log = fc.tally(fc.read_log(expected_beside(source, seed), **EXPECTED))
+    source = scene(world, seed, 0.0)
+    roles: dict[str, Any] = {"context": "query", "period": "day"}
+    log = fc.read_log(expected_beside(source, seed), **roles, rewards={"expected": "expected"})
     truth = Protocol({day: day - 1 for day in range(1, DAYS + 1)}, truth="expected")
     wanted = parse_estimators(["ip", "ladder", PLAIN])
-    errors, folds = fold_errors(log, wanted, parse_metrics([METRIC]), truth)
+    errors, folds = fold_errors(fc.tally(log), wanted, parse_metrics([METRIC]), truth)
     mean_of = {e.target.model.name: e.squared.sum() / folds.weight.sum() for e in errors}
-    return [{"world": name} | mean_of]
-
-
-EXPECTED: dict[str, Any] = {
-    "context": "query",
-    "period": "day",
-    "rewards": {"expected": "expected"},
-}
+    return [{"world": world} | mean_of]
 
 
 def expected_beside(source: simulate.Simulation, seed: int) -> pa.Table:
@@ -153,26 +133,19 @@ def expected_beside(source: simulate.Simulation, seed: int) -> pa.Table:
     return table.append_column("expected", worth)
 
 
-# --- how often intervals hold -------------------------------------------------------------------
-
-
 @study(
     "ladder coverage",
     ["world", "candidate"],
-    LOGS,
+    "logs",
     holds("holds V(h)", form=".3f"),
     holds("holds the change", "change", ".3f"),
+    **LOGS,
 )
-def coverage(worlds: list[str] = WORLDS, logs: int = 30, seed: int = 5_100_000) -> Iterator[Task]:
+def coverage(world: str, seed: int) -> list[Row]:
     """How often the intervals of the ladder hold V(h), and its change against production."""
-    return grid(intervals, worlds, range(seed, seed + logs))
-
-
-def intervals(name: str, seed: int) -> list[Row]:
-    """Those of three candidates."""
-    source = scene(name, seed, 0.05)
+    source = scene(world, seed, 0.05)
     lists = source.production.lists  # type: ignore[attr-defined]
-    days = [source.value(source.logging(day), METRIC) for day in range(1, DAYS + 1)]
+    production = np.mean([source.value(source.logging(day), METRIC) for day in range(1, DAYS + 1)])
     log, one = sampled(source, seed), (np.ones(CONTEXTS), np.arange(CONTEXTS))
     candidates = {
         "last day": source.logging(DAYS),
@@ -183,7 +156,6 @@ def intervals(name: str, seed: int) -> list[Row]:
     for candidate, shown in candidates.items():
         truth = source.value(shown, METRIC)
         (row,) = fc.evaluate(log, shown, metrics=METRIC, estimators="ladder")
-        key = {"world": name, "candidate": candidate, "truth": truth}
-        key |= {"change": truth - float(np.mean(days))}
-        found.append(key | taken(row, "low", "high", "change_low", "change_high"))
+        key = {"world": world, "candidate": candidate}
+        found.append(key | beside(row, truth, change=truth - float(production)))
     return found

@@ -9,8 +9,6 @@
 | periods | half as many periods as records |
 | single | one context |
 | deep | lists of 100 |
-| contexts | so many contexts with 30 lists each, to optimise; rows that stand for several records |
-| events | impressions and clicks, to be joined; a click on one impression in twelve |
 | raw | lines in the format of Kaggle's "Personalized Web Search Challenge" |
 
 Most have two candidates, *better* and *similar*, a file each.
@@ -49,20 +47,18 @@ def write_shop(folder: Path, records: int) -> None:
     """A log of a shop in parts, and its candidates."""
     from foreclick.simulate import shop
 
-    queries = records // LISTS_PER_QUERY.get(records, 42)
     parts = max(-(-records // PART), 1)
-    writers: dict[str, pq.ParquetWriter] = {}
+    queries = records // LISTS_PER_QUERY.get(records, 42) // parts
+    ordinary = replace(shop.REGIMES["shop"], candidates=NAMES)
+    candidates: dict[str, list[pa.Table]] = {name: [] for name in NAMES}
     for part in range(parts):
-        some = replace(shop.REGIMES["shop"], records=records // parts, candidates=NAMES)
-        drawn = shop.draw(replace(some, queries=queries // parts), seed=1000 + part)
+        some = replace(ordinary, records=records // parts, queries=queries)
+        drawn = shop.draw(some, seed=1000 + part)
         pq.write_table(_numbered(drawn.log, part, parts), folder / f"log-{part:03d}.parquet")
-        for name in NAMES:
-            table = _numbered(drawn.candidates[name], part, parts)
-            if name not in writers:
-                writers[name] = pq.ParquetWriter(folder / f"{name}.candidate.parquet", table.schema)
-            writers[name].write_table(table)
-    for writer in writers.values():
-        writer.close()
+        for name, tables in candidates.items():
+            tables.append(_numbered(drawn.candidates[name], part, parts))
+    for name, tables in candidates.items():
+        pq.write_table(pa.concat_tables(tables), folder / f"{name}.candidate.parquet")
 
 
 def _numbered(table: pa.Table, part: int, parts: int) -> pa.Table:
@@ -116,60 +112,8 @@ def listed(values: Any) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()))
 
 
-def write_contexts(folder: Path, contexts: int) -> None:
-    """50 items and lists of ten: variants of a base order with a few items exchanged."""
-    rng = np.random.default_rng(0)
-    size = 2_000  # contexts that are drawn at once
-    with pq.ParquetWriter(folder / "log-000.parquet", _some_contexts(0, 1, rng).schema) as writer:
-        for first in range(0, contexts, size):
-            writer.write_table(_some_contexts(first, min(size, contexts - first), rng))
-
-
-def _some_contexts(first: int, contexts: int, rng: np.random.Generator) -> pa.Table:
-    lists = np.repeat(np.argsort(rng.random((contexts, 50)), axis=1), 30, axis=0)
-    rows = np.arange(len(lists))
-    for _ in range(3):
-        i, j = rng.integers(0, 10, len(rows)), rng.integers(0, 50, len(rows))
-        lists[rows, i], lists[rows, j] = lists[rows, j], lists[rows, i]
-    shown = lists[:, :10]
-    context = np.repeat(np.arange(first, first + contexts), 30)
-    attracts = (shown * 2654435761 + context[:, None] * 40503) % 97 / 150
-    clicks = rng.random(shown.shape) < attracts / np.arange(1, 11) ** 0.7
-    columns = {
-        "query": context,
-        "n": rng.integers(1, 4, len(rows)),
-        "user": rng.integers(0, 100_000, len(rows)),
-        "items": listed(shown),
-        "clicks": listed(clicks.astype(np.int8)),
-    }
-    return pa.table(columns)
-
-
-# --- what has to become a log ---------------------------------------------------------------------
-
-
-def write_events(folder: Path, impressions: int) -> None:
-    """Two tables, lists of ten."""
-    duckdb.execute(
-        f"""COPY (
-            SELECT l AS request_id, 'query ' || (hash(l) % 20000) AS query, k AS position,
-                'i' || ((hash(l) % 20000) * 20 + (k + hash(l * 3) % 3) % 12) AS item,
-                TIMESTAMP '2026-01-01' + to_seconds(l) AS shown_at
-            FROM range({impressions // 10}) t(l), range(10) s(k)
-        ) TO '{folder}/shown.parquet'"""
-    )
-    duckdb.execute(
-        f"""COPY (
-            SELECT request_id, item, 'click' AS action, shown_at + INTERVAL 20 SECOND AS done_at
-            FROM '{folder}/shown.parquet' WHERE hash(request_id * 31 + position) % 12 = 0
-        ) TO '{folder}/actions.parquet'"""
-    )
-
-
 LINES_OF_A_SESSION = 5.12
 DAYS, TEST_DAYS = 27, 3
-
-_PART = 200_000  # sessions that are written at once
 
 _PLACES = "".join(
     f", '\t', {item}, ',', {item} // 7"
@@ -177,7 +121,7 @@ _PLACES = "".join(
 )
 _DRAW = f"""
 WITH sessions AS (
-    SELECT s, 1 + (hash(s, 1) % {DAYS + TEST_DAYS})::INT AS day FROM range($start, $end) AS t(s)
+    SELECT s, 1 + (hash(s, 1) % {DAYS + TEST_DAYS})::INT AS day FROM range({{sessions}}) AS t(s)
 ), queries AS (
     SELECT s, day, i, CASE WHEN day > {DAYS} THEN 'T' ELSE 'Q' END AS kind,
         (9e6 * pow(hash(s, i, 2) / 18446744073709551616.0, 4))::INT AS q
@@ -191,13 +135,13 @@ WITH sessions AS (
     FROM lists, range(10) AS p(k) WHERE kind = 'Q'
 ), lines AS (
     SELECT s, -1 AS i, 0 AS k,
-        concat(s, '\tM\t', day, '\t', hash(s, 6) % ($sessions // 6), '\n') AS line
+        concat(s, '\tM\t', day, '\t', hash(s, 6) % ({{sessions}} // 6)) AS line
     FROM sessions
     UNION ALL
     SELECT s, i, -1, concat(s, '\t', 30 * i, '\t', kind, '\t', i, '\t', q, '\t', q % 977,
-        ',', q % 997 {_PLACES}, '\n') FROM lists
+        ',', q % 997 {_PLACES}) FROM lists
     UNION ALL
-    SELECT s, i, k, concat(s, '\t', 30 * i + k + 1, '\tC\t', i, '\t', item, '\n') FROM clicks
+    SELECT s, i, k, concat(s, '\t', 30 * i + k + 1, '\tC\t', i, '\t', item) FROM clicks
     WHERE (hash(s, i, item) % 1000003) / 1000003.0
         < 0.9 * (hash(item, 7) % 1000003) / 1000003.0 / (k + 1)
 )
@@ -211,23 +155,15 @@ def write_raw(folder: Path, lines: int) -> None:
     Queries are as heavy in the head as the paper tells of its own: a tenth of all lists are of the
     1,000 most frequent ones.
     """
-    sessions = round(lines / LINES_OF_A_SESSION)
-    with duckdb.connect() as connection, (folder / "train").open("wb") as file:
-        for start in range(0, sessions, _PART):
-            end = min(start + _PART, sessions)
-            drawn = {"sessions": sessions, "start": start, "end": end}
-            for texts in connection.execute(_DRAW, drawn).to_arrow_table()["line"].chunks:
-                first, last = texts.offset, texts.offset + len(texts)
-                _, offsets, text = texts.buffers()
-                at = np.frombuffer(offsets, np.int32)
-                file.write(text.slice(int(at[first]), int(at[last] - at[first])))
+    drawn = _DRAW.format(sessions=round(lines / LINES_OF_A_SESSION))
+    form = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01'"
+    duckdb.execute(f"COPY ({drawn}) TO '{folder}/train' ({form})")
 
 
 ROLES: dict[str, Any] = {"context": "query", "period": "day", "unit": "user"}
 DAILY: dict[str, Any] = {"context": "query", "period": "day"}
-WEIGHED: dict[str, Any] = {"context": "query", "unit": "user", "count": "n"}
-ALL = ("engine", "tally", "answers", "compare", "report", "backtest", "optimize")
 FEW = ("engine", "tally", "answers", "compare")
+ALL = (*FEW, "report", "backtest", "optimize")
 SHAPES: dict[str, Callable[[int], tuple[int, int, int, int]]] = {
     "unique": lambda n: (n, 30, 5, 14),
     "periods": lambda n: (1_000, 30, 5, n // 2),
@@ -236,10 +172,8 @@ SHAPES: dict[str, Callable[[int], tuple[int, int, int, int]]] = {
 }
 KINDS = {
     "shop": Kind(write_shop, ROLES, ALL),
-    "spark": Kind(write_shop, ROLES, ("same", "killed", "kept", "timed", "drawn")),
+    "spark": Kind(write_shop, ROLES, ("same", "killed", "timed", "drawn")),
     "repeating": Kind(write_repeating, ROLES, ALL),
     **{name: Kind(partial(write_extreme, of=of), DAILY, FEW) for name, of in SHAPES.items()},
-    "contexts": Kind(write_contexts, WEIGHED, ("tally", "optimize")),
-    "events": Kind(write_events, {}, ("events_by_hand", "from_events")),
     "raw": Kind(write_raw, {}, ("raw_by_hand", "reproduce")),
 }

@@ -1,43 +1,36 @@
 """What an answer costs: processor seconds and memory, beside the engine's own pass over the log.
 
     python -m benchmarks perf --logs shop --sizes 200000 1000000 --threads 1
-    python -m benchmarks perf --logs unique periods single deep --sizes 1000000 --threads 1
-    python -m benchmarks perf --logs events --sizes 10000000 --threads 1
     python -m benchmarks perf --logs raw --sizes 20000000 --threads 1
-    python -m benchmarks spark same killed kept --records 1000000
-    python -m benchmarks spark timed drawn --records 10000000
+    python -m benchmarks spark same killed timed drawn --records 10000000
 
 Kinds of logs are those of `benchmarks.logs`. Every step is a process of its own, so that its peak
 of memory is its own, under DuckDB's memory limit and with a number of BLAS threads. What is
 compared is seconds of processors; the first step of a kind is the same work in hand-written SQL,
-measured in the same run: the group-by of a log with the rules of a log checked on its rows; the
-join of events; how often queries of a raw file occur by day.
+measured in the same run: the group-by of a log with the rules of a log checked on its rows; how
+often queries of a raw file occur by day. Other steps are *beside* it.
 
 On a real Spark cluster, `same` compares the tally and its answers with those of DuckDB; `killed`
-does so, too, and kills a worker in the middle of a tally, twice (once if there are few records);
-`kept` evaluates a tally that stays in the cluster against one that was copied, and kills a worker
-in the middle of that. `timed` measures the tally against the same work in Spark SQL written by
-hand, in turn; `drawn` does so of a tenth of the records, by contexts, and compares them with what
-DuckDB draws.
+does so, too, and kills a worker in the middle of a tally, twice (once if there are few records).
+`timed` measures the tally against the same work in Spark SQL written by hand, in turn; `drawn` does
+so of a tenth of the records, by contexts, and compares them with what DuckDB draws.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
 import io
 import json
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -50,16 +43,21 @@ import pyarrow.parquet as pq
 
 import foreclick as fc
 from benchmarks.logs import KINDS
-from benchmarks.spark_cluster import Cluster
-from benchmarks.study import command_of, keep
-from foreclick.tallies import base
-
-COMPARED = 20
-"""Candidates of a comparison, unless `--candidates` says otherwise."""
+from benchmarks.spark_cluster import Cluster, cluster
+from benchmarks.study import Row, run, study
+from foreclick import cli
+from foreclick.engines import laptop
 
 
 class Watch:
-    """Processor seconds of each step, the clock's, and the peak of memory after it."""
+    """Processor seconds of each step, the clock's, and the peak of memory after it.
+
+    Attributes:
+        folder: that of the log, named by its kind and its size.
+        memory: DuckDB's limit.
+        candidates: how many `compare` has.
+        rounds: how often Spark's steps are timed.
+    """
 
     def __init__(self, folder: Path, memory: str, candidates: int, rounds: int = 3) -> None:
         self.steps: dict[str, dict[str, float]] = {}
@@ -78,7 +76,7 @@ class Watch:
             "peak": peak(),
         }
 
-    def candidate(self, name: str) -> str:
+    def candidate(self, name: str = "better") -> str:
         """The file of a candidate."""
         return str(self.folder / f"{name}.candidate.parquet")
 
@@ -116,62 +114,42 @@ def connect(memory: str) -> Any:
     return connection
 
 
-def rules(positions: Sequence[int]) -> list[str]:
-    """What no row of a tally may be, in SQL."""
+def tally_by_hand(log: str, depth: int, bucket: str, element: str) -> tuple[str, str]:
+    """Two statements: the log's group-by, and how many of its rows `t` break each rule of a log.
+
+    Args:
+        log: a table with lists and clicks.
+        depth: the number of positions.
+        bucket: the SQL of a user's bucket.
+        element: the SQL of element {k} of a list {name}.
+    """
+    positions = range(1, depth + 1)
+    cells = [(f"{name}s", f"{name}_{k}", k) for k in positions for name in ("item", "click")]
+    columns = ", ".join(f"{element.format(name=of, k=k)} AS {name}" for of, name, k in cells)
+    keys = ", ".join(["query", "day", "bucket", *(name for _, name, _ in cells)])
     pairs = ((a, b) for a in positions for b in positions if a < b)
-    return [
-        " OR ".join(f"item_{a} = item_{b}" for a, b in pairs),
+    rules = [
+        " OR ".join(f"item_{a} = item_{b}" for a, b in pairs) or "false",
         " AND ".join(f"item_{k} IS NULL" for k in positions),
         " OR ".join(f"(item_{k} IS NULL) <> (click_{k} IS NULL)" for k in positions),
         " OR ".join(f"click_{k} < 0" for k in positions),
         "query IS NULL",
     ]
+    broken = ", ".join(f"sum(CASE WHEN {rule} THEN n END)" for rule in rules)
+    rows = f"(SELECT query, day, {bucket} AS bucket, {columns} FROM {log}) AS shown"
+    return f"SELECT {keys}, count(*) AS n FROM {rows} GROUP BY {keys}", f"SELECT {broken} FROM t"
 
 
 def engine(watch: Watch) -> None:
     """The log's group-by in hand-written SQL, with the same rules checked on its rows."""
     connection, log = connect(watch.memory), f"'{watch.folder}/log-*.parquet'"
     (depth,) = connection.execute(f"SELECT len(items) FROM {log} LIMIT 1").fetchone()
-    positions = range(1, depth + 1)
-    columns = ", ".join(f"items[{k}] AS item_{k}, clicks[{k}] AS click_{k}" for k in positions)
-    keys = ", ".join(["query", "day", "bucket", *(f"item_{k}, click_{k}" for k in positions)])
     bucket = "hash(user) % 30" if "unit" in watch.roles else "0"
+    grouped, broken = tally_by_hand(log, depth, bucket, "{name}[{k}]")
     with watch.step("engine"):
-        connection.execute(
-            f"CREATE TEMP TABLE tally AS SELECT {keys}, count(*) AS n FROM (SELECT query, day, "
-            f"{bucket} AS bucket, {columns} FROM {log}) GROUP BY {keys}"
-        )
-        broken = ", ".join(f"sum(n) FILTER ({rule})" for rule in rules(positions))
-        wrong = connection.execute(f"SELECT {broken} FROM tally").fetchall()[0]
-    assert wrong == (None,) * 5, wrong
-
-
-def events_by_hand(watch: Watch) -> None:
-    """Joins, spreads and groups.
-
-    It does not look for events that belong nowhere, for items that stand twice, or at times.
-    """
-    items = [f"item_{k}" for k in range(10)]
-    spread = ", ".join(
-        f"max(CASE WHEN position = {k} THEN item END) AS {name}" for k, name in enumerate(items)
-    )
-    marks = " ".join(f"WHEN {k} THEN {2**k}" for k in range(10))
-    keys = ", ".join(["query", "day", *items, "clicks"])
-    connection = connect(watch.memory)
-    with watch.step("engine"):
-        connection.execute(f"""
-            CREATE TEMP TABLE t AS WITH hits AS (
-                SELECT DISTINCT request_id AS of_list, item AS of_item
-                FROM '{watch.folder}/actions.parquet' WHERE action = 'click'
-            ),
-            lists AS (
-                SELECT request_id, query, CAST(shown_at AS date) AS day, {spread}, sum(CASE WHEN
-                    of_list IS NULL THEN 0 ELSE CASE position {marks} END END) AS clicks
-                FROM '{watch.folder}/shown.parquet'
-                LEFT JOIN hits ON request_id = of_list AND item = of_item
-                GROUP BY request_id, query, CAST(shown_at AS date)
-            )
-            SELECT {keys}, count(*) AS n FROM lists GROUP BY {keys}""")
+        connection.execute(f"CREATE TEMP TABLE t AS {grouped}")
+        found = connection.execute(broken).fetchall()[0]
+    assert not any(found), found
 
 
 def raw_by_hand(watch: Watch) -> None:
@@ -199,12 +177,9 @@ def raw_by_hand(watch: Watch) -> None:
 
 def tally(watch: Watch) -> None:
     """Parquet to a tally in a file."""
-    from foreclick.engines import laptop
-
-    with watch.step("tally"):
-        local = laptop(memory_limit=watch.memory)
-        log = fc.read_log(f"{watch.folder}/log-*.parquet", engine=local, **watch.roles)
-        fc.tally(log).write_parquet(watch.folder / "tally")
+    local = laptop(memory_limit=watch.memory)
+    log = fc.read_log(f"{watch.folder}/log-*.parquet", engine=local, **watch.roles)
+    fc.tally(log).write_parquet(watch.folder / "tally")
 
 
 def answers(watch: Watch) -> None:
@@ -217,7 +192,7 @@ def answers(watch: Watch) -> None:
 
 def compare(watch: Watch) -> None:
     """Candidates that have two items exchanged; beyond all such pairs, in any order."""
-    table = pq.read_table(watch.candidate("better"))
+    table = pq.read_table(watch.candidate())
     lists = np.stack(table["items"].to_numpy())
     depth, rng = lists.shape[1], np.random.default_rng(0)
     pairs = [[i, j] for j in range(1, depth) for i in range(j)][: watch.candidates]
@@ -237,39 +212,14 @@ def compare(watch: Watch) -> None:
 
 def report(watch: Watch) -> None:
     """A report of one candidate."""
-    with watch.step("report"):
-        found = fc.report(watch.tally(), watch.candidate("better"))
-        found.save(watch.folder / "report.html")
-
-
-def backtest(watch: Watch) -> None:
-    """The default backtest."""
-    with watch.step("backtest"):
-        fc.backtest(watch.tally())
-
-
-def optimize(watch: Watch) -> None:
-    """The best policy."""
-    with watch.step("optimize"):
-        fc.optimize(watch.tally())
-
-
-def from_events(watch: Watch) -> None:
-    """Events to a log."""
-    match = fc.events.Match("request_id", time=("shown_at", "done_at"))
-    shown, actions = f"{watch.folder}/shown.parquet", f"{watch.folder}/actions.parquet"
-    with watch.step("from_events"):
-        _ = fc.from_events(shown, actions, list_id=match, context="query").rows
+    fc.report(watch.tally(), watch.candidate()).save(watch.folder / "report.html")
 
 
 def reproduce(watch: Watch) -> None:
     """The paper's experiments, from the raw file to the figures."""
-    from foreclick.cli import main as reproduced
-
     sys.argv = ["foreclick", "reproduce", f"{watch.folder}/train", "-o", f"{watch.folder}/figures"]
-    told = contextlib.redirect_stdout(io.StringIO())
-    with watch.step("reproduce"), contextlib.suppress(SystemExit), told:
-        reproduced()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        cli.main()
 
 
 # --- on a Spark cluster ---------------------------------------------------------------------------
@@ -279,7 +229,6 @@ ASKED: dict[str, Any] = {
     "estimators": ["list", "ip", "item", "pbm", "rctr"],
 }
 FEW: dict[str, Any] = {"metrics": "clicks@3", "estimators": "ip"}
-POSITIONS = range(1, 11)
 QUICK = 100_000
 """Below so many records, it is a test: one estimate, and JVMs that start fast."""
 
@@ -301,24 +250,13 @@ class Spark:
         """The tally in DuckDB."""
         return fc.tally(fc.read_log(self.files, **self.watch.roles, sample=sample))
 
-    @contextmanager
-    def death(self, after: float) -> Iterator[None]:
-        """Within it, a worker dies after so many seconds; then another comes."""
-        timer = threading.Timer(after, self.cluster.kill_worker)
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.join()
-            self.cluster.add_worker()
-
     def same(self) -> None:
         """The tally and its answers, to the last bit."""
         here, there = self.here(), self.there()
         assert there.to_arrow().equals(here.to_arrow()), "the tally differs"
         asked = FEW if self.quick else ASKED
         found, expected = (
-            fc.evaluate(tally, self.watch.candidate("better"), **asked) for tally in (there, here)
+            fc.evaluate(tally, self.watch.candidate(), **asked) for tally in (there, here)
         )
         assert repr(found.to_dicts()) == repr(expected.to_dicts()), "an answer differs"
         print(f"same: {here.row_count():,} rows of the tally and {len(found.to_dicts())} answers")
@@ -330,48 +268,24 @@ class Spark:
         self.there().row_count()
         takes = time.perf_counter() - start
         for number, moment in enumerate((0.3,) if self.quick else (0.3, 0.6), start=1):
-            with self.death(takes * moment):
-                assert self.there().to_arrow().equals(expected), "the tally differs"
+            timer = threading.Timer(takes * moment, self.cluster.kill_worker)
+            timer.start()
+            assert self.there().to_arrow().equals(expected), "the tally differs"
+            timer.join()
+            self.cluster.add_worker()
             print(f"killed {number}: a worker died at {moment:.0%} of a tally; not a bit differs")
-
-    def kept(self) -> None:
-        """An evaluation in the cluster, over ranges of contexts, against one of a copied tally."""
-
-        def evaluated(rows: int) -> tuple[float, str, str]:
-            """From a tally that was just made; one of more rows stays where it is."""
-            base.HOME_ROWS = rows
-            tally = self.there()
-            tally.row_count()
-            start = time.perf_counter()
-            found = fc.evaluate(tally, self.watch.candidate("better"), **ASKED)
-            return time.perf_counter() - start, repr(found.to_dicts()), found.notes[0]
-
-        home, expected, _ = evaluated(base.HOME_ROWS)
-        there, found, note = evaluated(0)
-        assert found == expected, "an answer differs"
-        print(f"kept: {note}\nkept: {there:.1f} s, at home {home:.1f} s (goal 3 ×)")
-        with self.death(0.5 * there):
-            assert evaluated(0)[1] == expected, "an answer differs"
-        print("kept: a worker died in the middle of an evaluation; not a bit differs")
 
     def by_hand(self, _: object) -> int:
         """The tally in Spark SQL, with the rules of a log checked on its rows."""
         self.spark.read.parquet(self.files).createOrReplaceTempView("raw")
-        columns = ", ".join(
-            f"get(items, {k - 1}) AS item_{k}, get(clicks, {k - 1}) AS click_{k}" for k in POSITIONS
-        )
-        keys = ", ".join(["query", "day", "bucket", *(f"item_{k}, click_{k}" for k in POSITIONS)])
-        tally = self.spark.sql(
-            f"SELECT {keys}, max(length) AS length, count(*) AS n FROM (SELECT query, day, "
-            f"pmod(hash(user), 30) AS bucket, {columns}, greatest(size(items), size(clicks)) "
-            f"AS length FROM raw) GROUP BY {keys}"
-        ).persist()
-        tally.createOrReplaceTempView("by_hand")
-        rows = int(tally.count())
-        broken = ", ".join(f"sum(CASE WHEN {rule} THEN n END)" for rule in rules(POSITIONS))
-        (found,) = self.spark.sql(f"SELECT {broken}, max(length) FROM by_hand").collect()
-        assert tuple(found)[:5] == (None,) * 5
-        tally.unpersist(blocking=True)
+        bucket, element = "pmod(hash(user), 30)", "get({name}, {k} - 1)"
+        grouped, broken = tally_by_hand("raw", 10, bucket, element)
+        counted = self.spark.sql(grouped).persist()
+        counted.createOrReplaceTempView("t")
+        rows = int(counted.count())
+        (found,) = self.spark.sql(broken).collect()
+        assert not any(found), found
+        counted.unpersist(blocking=True)
         return rows
 
     def ours(self, sample: int | None) -> int:
@@ -418,117 +332,106 @@ class Spark:
 
 def on_spark(part: str, watch: Watch) -> None:
     """One of the above, on a cluster of its own."""
-    with Cluster() as cluster:
-        run = Spark(watch, cluster)
+    with cluster() as made:
+        session = Spark(watch, made)
         try:
-            getattr(run, part)()
+            getattr(session, part)()
         finally:
-            run.spark.stop()
-
-
-OURS = (tally, answers, compare, report, backtest, optimize, from_events, reproduce)
-PROCESSES: dict[str, Callable[[Watch], None]] = {
-    **{process.__name__: process for process in (engine, events_by_hand, raw_by_hand, *OURS)},
-    **{part: partial(on_spark, part) for part in KINDS["spark"].steps},
-}
+            session.spark.stop()
 
 
 # --- the run ------------------------------------------------------------------------------------
 
+WHOLE: dict[str, Callable[[Watch], object]] = {
+    "tally": tally,
+    "report": report,
+    "backtest": lambda watch: fc.backtest(watch.tally()),
+    "optimize": lambda watch: fc.optimize(watch.tally()),
+    "reproduce": reproduce,
+}
+"""Steps that are measured from their first line to their last."""
 
-def measure(process: str, folder: Path, args: argparse.Namespace, threads: int) -> dict[str, Any]:
-    """The steps of a process, with so many BLAS threads; 0 for as many as it takes."""
+PARTS: dict[str, Callable[[Watch], None]] = {
+    **{step.__name__: step for step in (engine, raw_by_hand, answers, compare)},
+    **{part: partial(on_spark, part) for part in KINDS["spark"].steps},
+}
+"""Those that say themselves what of them is measured."""
+
+
+def perform(step: str, watch: Watch) -> None:
+    """Do a step."""
+    if step in PARTS:
+        PARTS[step](watch)
+        return
+    with watch.step(step):
+        WHOLE[step](watch)
+
+
+@study(
+    "perf",
+    ["log", "threads", "step"],
+    "cpu:.2f, beside:.2f, clock:.2f, peak:.2f",
+    logs=["shop", "repeating"],
+    sizes=[1_000_000, 10_000_000],
+)
+def perf(
+    log: str,
+    size: int,
+    steps: list[str] = [*PARTS, *WHOLE],
+    threads: list[int] = [1, 0],
+    memory: str = "2GB",
+    candidates: int = 20,
+    rounds: int = 3,
+    folder: str = "",
+) -> Iterator[Row]:
+    """What steps cost in CPU s, by the clock and in GB; with no `folder`, no log is kept.
+
+    0 threads are as many as there are cores. On Spark, *cpu* and *clock* are ratios.
+    """
+    with tempfile.TemporaryDirectory() as root:
+        place = Path(folder or root, f"{log}-{size}")
+        if not place.exists():
+            place.mkdir(parents=True)
+            KINDS[log].write(place, size)
+        for number in threads:
+            by_hand = None
+            for step in KINDS[log].steps:
+                given = (place, memory, candidates, rounds)
+                found = measured(step, given, number) if step in steps else {}
+                by_hand = found.get("engine", {}).get("cpu", by_hand)
+                for name, row in found.items():
+                    key = {"log": f"{log}, {size:,}", "threads": number, "step": name, "peak": None}
+                    yield key | row | {"beside": row["cpu"] / by_hand if by_hand else None}
+
+
+def measured(step: str, given: Iterable[Any], threads: int) -> dict[str, dict[str, float]]:
+    """What a step took, in a process of its own."""
     blas = {"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}
-    command = [sys.executable, "-m", "benchmarks", "perf", "--one", process, str(folder)]
-    for option in ("memory", "candidates", "rounds"):
-        command += [f"--{option}", str(getattr(args, option))]
+    command = [sys.executable, "-m", "benchmarks.perf", step, *map(str, given)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | blas
     )
     if done.returncode:
-        return {process: {"failed": done.stderr.strip().splitlines()[-1][:200]}}
+        raise SystemExit(f"{step} failed: {done.stderr.strip().splitlines()[-1][:200]}")
     *told, last = done.stdout.splitlines()
-    for line in told:
-        print(f"  {line}", flush=True)
-    found: dict[str, Any] = json.loads(last)
+    print("\n".join(told), end="\n" if told else "", flush=True)
+    found: dict[str, dict[str, float]] = json.loads(last)
     return found
 
 
-def show(steps: dict[str, Any], bare: float) -> None:
-    """A line for each step."""
-    for name, step in steps.items():
-        if "failed" in step:
-            print(f"  {name:11s} failed: {step['failed']}", flush=True)
-        elif "peak" not in step:
-            print(f"  {name:11s} {step['cpu']:.2f} × CPU, {step['clock']:.2f} × clock", flush=True)
-        else:
-            ratio = f"{step['cpu'] / bare:6.2f} × engine" if bare else ""
-            print(
-                f"  {name:11s} {step['cpu']:8.2f} CPU s {ratio:16s} {step['clock']:8.2f} s by the "
-                f"clock  peak {step['peak']:5.2f} GB",
-                flush=True,
-            )
-
-
-def run(name: str, folder: Path, args: argparse.Namespace, steps: Sequence[str]) -> list[Any]:
-    """All processes of a log, with each number of BLAS threads, as rows."""
-    rows: list[Any] = []
-    for threads in args.threads:
-        said = f"{threads} BLAS thread" if threads else "as many BLAS threads as cores"
-        print(f"{name}, {said}, DuckDB under {args.memory}", flush=True)
-        bare = 0.0
-        for process in steps:
-            found = measure(process, folder, args, threads)
-            bare = found.get("engine", {}).get("cpu", bare)
-            show(found, bare)
-            rows += [{"log": name, "threads": threads, "step": s} | f for s, f in found.items()]
-    return rows
-
-
-def main(given: Sequence[str]) -> None:
-    """Measure what is asked for."""
-    parser = argparse.ArgumentParser("perf", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000])
-    parser.add_argument("--logs", nargs="+", default=["shop", "repeating"], choices=list(KINDS))
-    parser.add_argument("--steps", nargs="+", default=list(PROCESSES), choices=list(PROCESSES))
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 0], help="0: all cores")
-    parser.add_argument("--memory", default="2GB", help="of DuckDB")
-    parser.add_argument("--candidates", type=int, default=COMPARED, help="that are compared")
-    parser.add_argument("--rounds", type=int, default=3, help="on Spark, in turn with its own SQL")
-    parser.add_argument("--folder", type=Path, help="where logs are kept; by default, nowhere")
-    parser.add_argument("--save", action="store_true", help="also into results/perf.json")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    args = parser.parse_args(given)
-    if args.one:
-        process, path = args.one
-        watch = Watch(Path(path), args.memory, args.candidates, args.rounds)
-        PROCESSES[process](watch)
-        print(json.dumps(watch.steps))
-        return
-    root, rows = args.folder or Path(tempfile.mkdtemp()), []
-    try:
-        for log in args.logs:
-            for size in args.sizes:
-                folder = root / f"{log}-{size}"
-                if not folder.exists():
-                    folder.mkdir(parents=True)
-                    KINDS[log].write(folder, size)
-                steps = [step for step in KINDS[log].steps if step in args.steps]
-                rows += run(f"{log}, {size:,}", folder, args, steps)
-    finally:
-        if args.folder is None:
-            shutil.rmtree(root)
-    if args.save:
-        keep("perf", command_of("perf", given), rows)
-    if any("failed" in row for row in rows):
-        raise SystemExit(1)
-
-
 def spark(given: Sequence[str]) -> None:
-    """The steps of the log "spark" by a shorter command."""
-    parser = argparse.ArgumentParser("spark", description="A shop's log on a real Spark cluster")
-    parser.add_argument("parts", nargs="+", choices=KINDS["spark"].steps)
-    parser.add_argument("--records", default="1000000")
-    args, rest = parser.parse_known_args(given)
-    asked = ["--logs", "spark", "--sizes", args.records, "--threads", "0", *rest]
-    main([*asked, "--steps", *args.parts])
+    """The steps of the log "spark" by a shorter command: STEPS --records 1000000."""
+    options = ["--sizes" if word == "--records" else word for word in given]
+    before = ["--sizes", "1000000", "--logs", "spark", "--threads", "0", "--steps"]
+    run("perf", options if "--help" in options else [*before, *options])
+
+
+def main(step: str, folder: str, memory: str, candidates: str, rounds: str) -> None:
+    """Do one step in this process, and print what it took."""
+    watch = Watch(Path(folder), memory, int(candidates), int(rounds))
+    perform(step, watch)
+    print(json.dumps(watch.steps))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -17,45 +17,42 @@ is what users were shown, not what they might have been shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 import foreclick as fc
-from benchmarks.study import HELD, LOGS, RATIO, Column, Row, Task, grid, holds, mean, study, taken
+from benchmarks.study import Column, Row, beside, holds, study
+from benchmarks.worlds import Floats, Integers, zipf
 
 CONTEXTS, ITEMS, LISTS, DAYS, RECORDS = 20, 8, 40, 14, 12_000
 EXAMINED = np.array([1.0, 0.6, 0.4])
 METRICS = ("revenue@3/clicks@3", "ctr@3", "revenue@3", "clicks@3")
-ESTIMATORS = ["ladder", "ip", "list"]
-
-Floats = NDArray[np.float64]
+SHOWN = zipf(LISTS)
+"""How often production shows each list of a context."""
 
 
 class Scene(NamedTuple):
-    """A world, what production shows, and what all of it is worth.
+    """The lists of a world, and what they are worth; each of shape (X, L, 3).
 
     Attributes:
-        lists: Shape (X, L, 3): items by position; -1 where a list has ended.
-        clicks: Shape (X, L, 3): click rates.
-        price: Shape (X, L, 3): revenue of a click.
-        shown: Shape (L,): how often production shows each list.
+        lists: items by position; -1 where a list has ended.
+        clicks: click rates.
+        price: revenue of a click.
     """
 
-    lists: NDArray[np.int64]
+    lists: Integers
     clicks: Floats
     price: Floats
-    shown: Floats
 
-    def ratios(self, policy: Floats) -> Floats:
+    def metrics(self, policy: Floats) -> dict[str, float]:
         """The metrics of a policy, shape (X, L)."""
         clicks = float((policy[..., None] * self.clicks).sum())
         revenue = float((policy[..., None] * self.clicks * self.price).sum())
         shown = float((policy[..., None] * (self.lists >= 0)).sum())
-        return np.array([revenue / clicks, clicks / shown, revenue / CONTEXTS, clicks / CONTEXTS])
+        each = (revenue / clicks, clicks / shown, revenue / CONTEXTS, clicks / CONTEXTS)
+        return dict(zip(METRICS, each, strict=True))
 
 
 def scene(seed: int) -> Scene:
@@ -66,24 +63,16 @@ def scene(seed: int) -> Scene:
     every = np.tile(np.arange(ITEMS), (CONTEXTS, LISTS, 1))
     lists = rng.permuted(every, axis=2)[:, :, :3]
     lists[rng.random((CONTEXTS, LISTS)) < 0.3, 2] = -1
-    own = np.arange(CONTEXTS)[:, None, None]
-    there = lists >= 0
-    shown = 1 / np.arange(1, LISTS + 1) ** 0.7
-    return Scene(
-        lists,
-        attraction[own, lists] * EXAMINED * there,
-        price[own, lists] * there,
-        shown / shown.sum(),
-    )
+    own, there = np.arange(CONTEXTS)[:, None, None], lists >= 0
+    return Scene(lists, attraction[own, lists] * EXAMINED * there, price[own, lists] * there)
 
 
 def candidates(world: Scene, seed: int) -> dict[str, Floats]:
     """Shape (X, L) each: how often a candidate shows each list."""
-    rng = np.random.default_rng([seed, 1])
-    mixed = rng.dirichlet(np.ones(LISTS), CONTEXTS)
+    mixed = np.random.default_rng([seed, 1]).dirichlet(np.ones(LISTS), CONTEXTS)
     worth = (world.clicks * world.price).sum(axis=2) / world.clicks.sum(axis=2)
-    often = np.where(world.shown > np.median(world.shown), worth, 0.0)  # seen some 10 times
-    pricy = 0.8 * np.tile(world.shown, (CONTEXTS, 1))
+    often = np.where(np.median(SHOWN) < SHOWN, worth, 0.0)  # seen some 10 times
+    pricy = 0.8 * np.tile(SHOWN, (CONTEXTS, 1))
     pricy[np.arange(CONTEXTS), often.argmax(axis=1)] += 0.2
     return {"mixed": mixed, "pricy": pricy}
 
@@ -91,7 +80,7 @@ def candidates(world: Scene, seed: int) -> dict[str, Floats]:
 def log_of(world: Scene, rng: np.random.Generator, *, shocks: bool) -> tuple[pa.Table, Floats]:
     """A log of production, on days that differ or do not; and how often it shows each list."""
     context = rng.integers(0, CONTEXTS, RECORDS)
-    shown = rng.choice(LISTS, RECORDS, p=world.shown)
+    shown = rng.choice(LISTS, RECORDS, p=SHOWN)
     day = rng.integers(0, DAYS, RECORDS)
     busy, dear = (1 + shocks * rng.normal(0, sd, DAYS)[day] for sd in (0.1, 0.05))
     clicks = rng.random((RECORDS, 3)) < world.clicks[context, shown] * busy[:, None]
@@ -118,47 +107,39 @@ def policy_of(world: Scene, mass: Floats) -> fc.Lists:
 @study(
     "ratios",
     ["candidate", "metric", "estimator", "clusters"],
-    LOGS,
-    mean("lift", "true lift", "+.1%"),
-    HELD,
+    "logs, true lift=lift:+.1%, held",
     holds("change held", "change"),
-    RATIO,
-    mean("width", form=".1%"),
+    "se / sd, width=share:.1%",
     Column("better", lambda rows: float((rows.signs > 0).mean()), ".0%"),
+    logs=300,
 )
-def ratios(logs: int = 300, seed: int = 601, estimators: list[str] = ESTIMATORS) -> Iterator[Task]:
-    """How often intervals of ratio metrics hold."""
-    return grid(answers, [seed], range(logs), [estimators])
+def ratios(
+    log: int, seed: int = 601, estimators: list[str] = ["ladder", "ip", "list"]
+) -> list[Row]:
+    """How often intervals of ratio metrics hold.
 
-
-def answers(seed: int, number: int, estimators: list[str]) -> list[Row]:
-    """A log of days that differ, one of records that do not, and both candidates in each."""
-    world = scene(seed)
-    production = world.ratios(np.tile(world.shown, (CONTEXTS, 1)))
-    rng = np.random.default_rng([seed, 2, number])
-    found = []
+    Drawn are a log of days that differ and one of records that do not; asked are both candidates.
+    """
+    world, rng = scene(seed), np.random.default_rng([seed, 2, log])
+    production = world.metrics(np.tile(SHOWN, (CONTEXTS, 1)))
     drawn = {by: log_of(world, rng, shocks=by == "period") for by in ("period", "record")}
+    found = []
     for name, mass in candidates(world, seed).items():
-        own = world.ratios(mass)
-        truth = dict(zip(METRICS, own, strict=True))
-        lift = dict(zip(METRICS, own / production - 1, strict=True))
+        truth = world.metrics(mass)
         for clusters, (table, often) in drawn.items():
-            before = dict(zip(METRICS, world.ratios(often), strict=True))
-            answer = fc.evaluate(
+            before = world.metrics(often)
+            for row in fc.evaluate(
                 fc.read_log(table, rewards={"revenue": "revenue"}, period="day"),
                 policy_of(world, mass),
                 metrics=METRICS,
                 estimators=estimators,
                 confidence=fc.Confidence(clusters="auto" if clusters == "period" else "record"),
-            )
-            for row in answer:
-                metric = row["metric"]
+            ):
+                m = row["metric"]
+                width = (row["change_high"] - row["change_low"]) / before[m]
                 found.append(
-                    {"candidate": name, "clusters": clusters}
-                    | taken(row, "metric", "estimator", "value", "low", "high", "se", "verdict")
-                    | taken(row, "change_low", "change_high")
-                    | {"truth": truth[metric], "change": truth[metric] - before[metric]}
-                    | {"lift": lift[metric]}
-                    | {"width": (row["change_high"] - row["change_low"]) / before[metric]}
+                    {"candidate": name, "clusters": clusters, "share": width}
+                    | {"lift": truth[m] / production[m] - 1}
+                    | beside(row, truth[m], change=truth[m] - before[m])
                 )
     return found

@@ -12,8 +12,8 @@ are retrained every night on the clicks of their own users (feedback).
 
 "short" is a world whose intervals are too short by design: every record was written nine times, and
 the log is read without days and users, so that copies count as independent and chance seems a third
-of what it is. In "pooled", both models are
-trained on the clicks of all users, so that the tested one knows the clicks that predict it.
+of what it is. In "pooled", both models are trained on the clicks of all users, so that the tested
+one knows the clicks that predict it.
 
 *Right* and *wrong* are verdicts of the prediction beside the true lift: right of all true lifts of
 3 % or more that were called as they are; wrong of all tests that were called the contrary.
@@ -22,28 +22,12 @@ trained on the clicks of all users, so that the tested one knows the clicks that
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.study import (
-    BIAS,
-    HELD,
-    LOGS,
-    RMSE,
-    WIDTH,
-    WRONG,
-    Column,
-    Row,
-    Rows,
-    Task,
-    grid,
-    mean,
-    right,
-    study,
-)
+from benchmarks.study import Column, Row, beside, right, study
 from foreclick.questions import replay as replaying
 from foreclick.simulate.shop import Shop, draw
 
@@ -54,7 +38,7 @@ WORTH = 0.03
 COPIES = 9
 """How often each record of "short" was written."""
 
-WORLDS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+WORLDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "shop": ({}, {"period": "day", "unit": "user"}),
     "short": ({}, {}),
     "pooled": ({"pooled": True}, {"period": "day", "unit": "user"}),
@@ -68,53 +52,29 @@ def shop_of(number: int, records: int, world: str) -> Shop:
     return Shop(records=records, test=model, feedback=feedback, candidates=(), **WORLDS[world][0])
 
 
-def large(rows: Rows) -> int:
-    """How many true lifts are so large."""
-    return int((abs(rows.of("truth")) >= WORTH).sum())
-
-
 @study(
     "replay",
     ["from", "feedback", "estimator", "metric"],
-    LOGS,
-    mean("holds", "difference holds 0", ".0%"),
-    HELD,
-    BIAS,
-    RMSE,
-    WIDTH,
+    "logs, difference holds 0=holds:.0%, held, bias, rmse, width",
     Column("right", right(WORTH), ".0%"),
-    Column("of", large),
-    WRONG,
+    Column("of", lambda rows: int((abs(rows.of("truth")) >= WORTH).sum())),
+    "wrong",
+    tests=60,
 )
-def replay(
-    tests: int = 60, records: int = 400_000, world: str = "shop", forward: bool = False
-) -> Iterator[Task]:
+def predicted(
+    test: int, records: int = 400_000, world: str = "shop", forward: bool = False
+) -> list[Row]:
     """Simulated A/B tests, predicted and measured; `forward`: from the control alone."""
-    return grid(tested, range(tests), [records], [world], [forward])
-
-
-def tested(number: int, records: int, world: str, forward: bool) -> list[Row]:
-    """One test, for all together and for those with its feedback."""
     if forward:
         replaying.ENOUGH = sys.maxsize  # no arm has so many records
-    shop = shop_of(number, records, world)
-    drawn = draw(shop, 1000 + number)
+    shop = shop_of(test, records, world)
+    drawn = draw(shop, 1000 + test)
     table = pa.concat_tables([drawn.log] * (COPIES if world == "short" else 1))
     log = fc.read_log(table, context="query", segments="variant", **WORLDS[world][1])
     found = []
     for row in fc.replay(fc.tally(log), metrics=METRICS):
         lift = drawn.lift("treatment", row["metric"], "control")
-        found.append(
-            {
-                "from": "control" if row["forward"] else "other arm",
-                "estimator": row["estimator"],
-                "metric": row["metric"],
-                "truth": lift if row["forward"] else 1 / (1 + lift) - 1,
-                "value": row["predicted"],
-                "low": row["predicted_low"],
-                "high": row["predicted_high"],
-                "verdict": row["verdict"],
-                "holds": row["holds"],
-            }
-        )
+        truth = lift if row["forward"] else 1 / (1 + lift) - 1
+        key = {"from": "control" if row["forward"] else "other arm", "holds": row["holds"]}
+        found.append(key | beside(row, truth, "predicted"))
     return [{"feedback": of} | row for of in ("all", f"{shop.feedback:g}") for row in found]

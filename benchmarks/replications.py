@@ -1,15 +1,18 @@
-"""Logs drawn again and again from known worlds, and what `evaluate` says of each.
+"""Do the intervals of `evaluate` cover? Logs drawn again and again from worlds with one context.
+
+    python -m benchmarks coverage single --replications 400 --sizes 10000
 
 Nothing of an estimator is written here: many replications are packed into one log, with a segment
 column that tells them apart, and `evaluate(by="replication")` gives each its value and interval.
 Every replication has contexts of its own, so that click models learn nothing of one from another.
+*limit* is what an estimator tends to, which is V(h) where its click model is right.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,20 +21,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import foreclick as fc
-from benchmarks.study import Row, Rows, errors, inside
-from foreclick import simulate
-from foreclick.simulate import Simulation, World, item_ids
+from benchmarks.study import Column, Row, Rows, inside, study
+from benchmarks.worlds import ITEMS, POSITIONS, Floats, Integers, make_world, policy_of, zipf
+from foreclick.simulate import Simulation, World
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Clusters = Literal["record", "unit", "period", "auto"]
+Clusters = Literal["record", "period"]
+METRIC = "dcg@3"  # positions count differently, so a wrong weight of one would show
 
 ESTIMATORS = ("list", "prefix", "ip", "item", "pbm")
 BY = (*ESTIMATORS[:-1], fc.Weighted("pbm", examination="1/k"))
 """The estimators; `pbm` as the paper has it, which is right in these worlds."""
 
 ENDS = ("value", "se", "low", "high", "margin")
-METRIC = "dcg@3"  # positions count differently, so a wrong weight of one would show
 SLOTS = ("list", "prefix", "ip")
 HOLDS = {
     "PBM": (*SLOTS, "pbm"),
@@ -43,12 +44,8 @@ HOLDS = {
 }
 """The estimators whose click model is true in each world."""
 
-ITEMS, POSITIONS, LISTS = 8, 3, 40
+LISTS = 40
 MOST_CONTEXTS = 1_000  # of a log
-NODES = 64  # of the quadrature over the effect of a user or a day
-
-
-# --- one context: every outcome is known --------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +87,21 @@ class Scene:
         """A log with a replication for each row of counts, one column an outcome."""
         which, clicks, _ = self.outcomes
         replication, outcome = np.nonzero(counts)
-        lists = self.lists[which[outcome]]
-        contexts = np.zeros(len(outcome), dtype=np.int64)
-        return _read(replication, lists, clicks[outcome], counts[replication, outcome], contexts)
+        items = {f"item_{k}": each for k, each in enumerate(self.lists[which[outcome]].T)}
+        rewards = {f"click_{k}": each for k, each in enumerate(clicks[outcome].T)}
+        table = {
+            "context": own_contexts(replication, np.zeros(len(outcome), dtype=np.int64)),
+            "replication": replication,
+            "weight": counts[replication, outcome],
+        }
+        return fc.read_log(
+            pa.table(table | items | rewards),
+            items=list(items),
+            clicks=list(rewards),
+            segments="replication",
+            count="weight",
+            sample=None,
+        )
 
 
 def make_scene(name: str, seed: int) -> Scene:
@@ -114,65 +123,19 @@ def make_scene(name: str, seed: int) -> Scene:
     )
 
 
-def make_world(
-    name: str,
-    rng: np.random.Generator,
-    contexts: int = 1,
-    items: int = ITEMS,
-    most: float = 0.6,
-    positions: int = POSITIONS,
-) -> World:
-    attraction = rng.uniform(0.05, most, (contexts, items))
-    if name == "PBM":
-        return simulate.PBM(attraction, 1 / np.arange(1, positions + 1))
-    if name == "DCTR":
-        return simulate.DCTR(attraction, positions)
-    if name == "ItemPosition":
-        return simulate.ItemPosition(rng.uniform(0.02, 0.5, (contexts, items, positions)))
-    if name == "Cascade":
-        return simulate.Cascade(attraction, positions)
-    if name == "DCM":
-        return simulate.DCM(attraction, np.linspace(0.7, 0.4, positions))
-    if name == "DBN":
-        satisfaction = rng.uniform(0.5, 0.95, attraction.shape)
-        return simulate.DBN(attraction, satisfaction, 0.66, positions)
-    seed = int(rng.integers(2**31))
-    return simulate.ListSpecific(contexts, items, np.full(positions, 0.6), seed)
-
-
-# --- many contexts --------------------------------------------------------------------------------
-
-
-def sampled(simulation: Simulation, seed: int, **roles: Any) -> fc.Log:
-    """One log, with its days."""
-    return fc.read_log(simulation.sample(seed=seed), context="query", period="day", **roles)
-
-
-def clicked(
-    context: Integers, lists: Integers, rates: Floats, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Columns of a log: lists (n, K), and clicks at these rates, each for itself."""
-    clicks = rng.random(lists.shape) < rates
-    return {"context": context, "items": list(lists), "clicks": list(clicks.astype(np.int8))}
-
-
 def packed(simulation: Simulation, seeds: range, clusters: Clusters) -> fc.Log:
-    """Several logs in one, told apart by the segment `replication`.
-
-    Of days and users only what makes clusters is read: the tally is smaller without the other.
-    """
+    """Several logs in one, told apart by the segment `replication`, with days if they cluster."""
     tables = []
     for number in seeds:
         table = simulation.sample(seed=1000 + number)
-        own = own_contexts(np.full(table.num_rows, number), np.asarray(table["query"]))
-        table = table.set_column(table.column_names.index("query"), "query", pa.array(own))
-        column = pa.array(np.full(table.num_rows, number, dtype=np.int32))
-        tables.append(table.append_column("replication", column))
+        replication = np.full(table.num_rows, number, dtype=np.int32)
+        own = own_contexts(replication, np.asarray(table["query"]))
+        columns = {"query": own, "replication": replication}
+        tables.append(pa.table(dict(zip(table.column_names, table.columns, strict=True)) | columns))
     return fc.read_log(
         pa.concat_tables(tables),
         context="query",
-        period="day" if clusters in ("period", "auto") else None,
-        unit="user" if clusters in ("unit", "auto") else None,
+        period="day" if clusters == "period" else None,
         segments="replication",
         sample=None,
     )
@@ -192,80 +155,6 @@ def in_each(policy: fc.Lists, replications: Iterable[int]) -> fc.Lists:
     return fc.Lists(lists.set_column(at, "context", pa.array(own)))
 
 
-def expected_log(simulation: Simulation) -> fc.Log:
-    """The log in the long run: every list with its expected clicks, disturbances averaged over."""
-    spread = np.hypot(simulation.user_sd, simulation.shock_sd)  # only one of them is not 0
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    log_variance = np.log1p(spread**2)
-    effects = np.exp(np.sqrt(log_variance) * nodes - log_variance / 2)
-    parts = []
-    for day in range(1, simulation.production.days + 1):
-        shown = simulation.production.on(day)
-        contexts, lists = np.asarray(shown.contexts), np.asarray(shown.lists, dtype=np.int64)
-        clicks = sum(
-            w * simulation.world.clicks(contexts, lists, e)
-            for w, e in zip(weights / weights.sum(), effects, strict=True)
-        )
-        often = np.asarray(simulation.frequencies)[contexts] * shown.probabilities
-        parts.append((contexts, lists, clicks, often / simulation.production.days))
-    contexts, lists, clicks, often = (np.concatenate(p) for p in zip(*parts, strict=True))
-    kept = often > 0
-    ids = item_ids(contexts[:, None], lists)
-    return _read(
-        np.zeros(kept.sum(), dtype=np.int64),
-        ids[kept],
-        np.asarray(clicks)[kept],
-        simulation.records * often[kept],
-        contexts[kept].astype(np.int64),
-    )
-
-
-def stationary(world: World, lists: int, rng: np.random.Generator) -> simulate.Stationary:
-    """So many lists in each context, some often and most of them seldom."""
-    contexts, items, positions = world.size
-    every = np.array(list(itertools.permutations(range(items), positions)))
-    drawn = [every[rng.permutation(len(every))[:lists]] for _ in range(contexts)]
-    return always(np.stack(drawn))
-
-
-def always(lists: Integers, days: int = 1) -> simulate.Stationary:
-    """The same lists (C, n, K) on all days, the first of each context most often."""
-    contexts, count, positions = lists.shape
-    context = np.repeat(np.arange(contexts), count)
-    often = np.tile(zipf(count), contexts)
-    return simulate.Stationary(context, lists.reshape(-1, positions), often, days)
-
-
-def of_many(
-    name: str,
-    seed: Sequence[int],
-    size: tuple[int, int, int],
-    *,
-    most: float = 0.6,
-    days: int = 1,
-    **disturbances: float,
-) -> tuple[Simulation, np.random.Generator]:
-    """A fresh world of so many contexts, lists in each and records, and the rest of its chance."""
-    contexts, lists, records = size
-    rng = np.random.default_rng(seed)
-    world = make_world(name, rng, contexts, most=most)
-    ranker = replace(stationary(world, lists, rng), days=days)
-    return Simulation(world, ranker, records, **disturbances), rng
-
-
-def mostly(simulation: Simulation, number: int, rng: np.random.Generator) -> fc.Lists:
-    """The list of that number in every context, now and then another that is logged."""
-    shown = simulation.production.on(1)
-    contexts = simulation.world.size.contexts
-    mass = 0.3 * rng.dirichlet(np.ones(len(shown.lists) // contexts), contexts)
-    mass[:, number] += 0.7
-    lists = np.asarray(shown.lists, dtype=np.int64)
-    return policy_of(lists, mass.ravel(), np.asarray(shown.contexts))
-
-
-# --- measuring ------------------------------------------------------------------------------------
-
-
 def measured(
     logs: Iterable[tuple[fc.Log, range]],
     expected: fc.Log,
@@ -276,8 +165,7 @@ def measured(
     """One row an estimator: its limit from the expected log, its intervals from all the others.
 
     *limit* is what the estimator tends to as the log grows; *covers* and *covers_truth* are the
-    shares of intervals that hold the limit, and V(h); *below* is that of V(h) ≤ high; *width* and
-    *margin* are means, *bias* is in true standard deviations, *ratio* is se / sd.
+    shares of intervals that hold the limit, and V(h); *width* is a mean, *ratio* is se / sd.
     """
     asked: dict[str, Any] = {"metrics": METRIC, "estimators": BY}
     in_the_long_run = fc.evaluate(expected, policy, **asked, confidence=None)
@@ -285,58 +173,66 @@ def measured(
     asked["confidence"] = fc.Confidence(clusters="record" if clusters == "record" else "auto")
     found: dict[str, Rows] = {name: Rows() for name in ESTIMATORS}
     for log, replications in logs:
-        each = in_each(policy, replications)
-        for row in fc.evaluate(log, each, **asked, by="replication"):
+        for row in fc.evaluate(log, in_each(policy, replications), **asked, by="replication"):
             # A log that shows nothing of the candidate has no interval, and covers nothing.
             own = {c: np.nan if row[c] is None else float(row[c]) for c in ENDS}
-            by_chance = own["high"] - own["margin"]
-            mine = own | {"chance": by_chance, "truth": limits[row["estimator"]], "V(h)": truth}
-            found[row["estimator"]].append(mine)
+            by_chance = {"high": own["high"] - own["margin"]}
+            truths = {"truth": limits[row["estimator"]], "V(h)": truth}
+            found[row["estimator"]].append(own | by_chance | truths)
     for name, rows in found.items():
-        sd = float(np.nanstd(rows.of("value")))
         yield {
             "estimator": name,
-            "replications": len(rows),
             "limit": limits[name],
             "truth": truth,
-            "covers": float(inside(rows, high="chance").mean()),
-            "covers_truth": float(inside(rows, "V(h)", high="chance").mean()),
-            "below": float(np.mean(truth <= rows.of("high"))),
-            "width": float(np.nanmean(rows.of("chance") - rows.of("low"))),
-            "margin": float(np.nanmean(rows.of("margin"))),
-            "bias": float(np.nanmean(errors(rows))) / sd,
-            "ratio": float(np.nanmean(rows.of("se"))) / sd,
+            "covers": float(inside(rows).mean()),
+            "covers_truth": float(inside(rows, "V(h)").mean()),
+            "width": float(np.nanmean(rows.of("high") - rows.of("low"))),
+            "ratio": float(np.nanmean(rows.of("se")) / np.nanstd(rows.of("value"))),
         }
 
 
-def _read(
-    replication: Integers,
-    lists: Integers,
-    clicks: NDArray[Any],
-    weight: NDArray[Any],
-    contexts: Integers,
-) -> fc.Log:
-    """Rows that stand for several records each, as a log."""
-    items = {f"item_{k}": lists[:, k] for k in range(lists.shape[1])}
-    rewards = {f"click_{k}": clicks[:, k] for k in range(lists.shape[1])}
-    context = own_contexts(replication, contexts)
-    table = {"context": context, "replication": replication, "weight": weight}
-    return fc.read_log(
-        pa.table(table | items | rewards),
-        items=list(items),
-        clicks=list(rewards),
-        segments="replication",
-        count="weight",
-        sample=None,
+# --- one context: every outcome is known --------------------------------------------------------
+
+
+def extremes(column: str, name: str = "") -> tuple[Column, Column]:
+    """The lowest and the highest value of a column, of those that are there."""
+
+    def there(rows: Rows) -> list[float]:
+        return [row[column] for row in rows if row[column] is not None]
+
+    return (
+        Column(f"{name}lowest", lambda rows: min(there(rows), default=None), ".1%"),
+        Column(f"{name}highest", lambda rows: max(there(rows), default=None), ".1%"),
     )
 
 
-def policy_of(lists: Integers, mass: Floats, contexts: Integers | None = None) -> fc.Lists:
-    context = np.zeros(len(lists), dtype=np.int64) if contexts is None else contexts
-    ids = item_ids(context[:, None], lists)
-    return fc.Lists(pa.table({"context": context, "items": list(ids), "probability": mass}))
+@study(
+    "coverage single",
+    ["records", "estimator"],
+    Column("cells", len),
+    Column("in 93.5–96.5 %", lambda r: float(np.mean(abs(r.of("covers") - 0.95) <= 0.015)), ".0%"),
+    *extremes("covers"),
+    *extremes("holds", "V(h), "),
+    "width:.0%",
+    sizes=[1_000, 10_000, 100_000],
+    worlds=list(HOLDS),
+    seeds=[1, 2, 3],
+)
+def single(size: int, world: str, seed: int, replications: int = 4_000) -> list[Row]:
+    """One context, independent records; counts of outcomes are drawn instead of records.
 
-
-def zipf(count: int, fall: float = 0.7) -> Floats:
-    weights = np.arange(1, count + 1, dtype=np.float64) ** -fall
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
+    V(h) need only be held where the click model is right.
+    """
+    scene = make_scene(world, seed)
+    chances = scene.outcomes[2]
+    rng = np.random.default_rng([seed, size])
+    log = scene.log(rng.multinomial(size, chances, size=replications))
+    expected = scene.log(size * chances[None, :])
+    found = []
+    for policy in scene.candidates.values():
+        truth, each = scene.world.value(policy, METRIC), [(log, range(replications))]
+        for row in measured(each, expected, policy, truth, "record"):
+            holds = row["covers_truth"] if row["estimator"] in HOLDS[world] else None
+            share = row["width"] / row["limit"]
+            found.append({"records": size} | row | {"holds": holds, "width": share})
+    return found

@@ -6,8 +6,6 @@ and so a shop, of its own. Asked are clicks@3 and dcg@10; in a shop with prices,
 clicks, orders and revenue in three positions.
 
     python -m benchmarks shop                                       # the ordinary shop, 10 logs
-    python -m benchmarks shop --regimes all --logs 2 --records 50000 --quiet
-    python -m benchmarks shop --regimes shop dbn --estimators ladder ip pbm --jobs 2
     python -m benchmarks shop --regimes prices bids --records 50000 --estimators ladder
 
 Values are lifts; *right* is how many true lifts of 2 % or more, up or down, are called better or
@@ -15,7 +13,6 @@ worse as they are; *wrong* is how many of all are called the contrary. CPU secon
 candidate, without reading the log. The last column says for how many logs a warning or a note spoke
 of leakage. The regime "leaky" is asked with `trained_until`, and without ("untold").
 
-`parts`: answers by segment in shops where some users have another taste (apart 0: the same).
 `drawing`: answers of drawn contexts against those of the whole log. Contexts are drawn by the hash
 of their text, so other names are another draw. *offset* is in half-widths of the whole's interval.
 """
@@ -24,37 +21,18 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.study import (
-    BIAS,
-    COUNT,
-    HELD,
-    RMSE,
-    WIDTH,
-    WRONG,
-    Column,
-    Row,
-    Rows,
-    Task,
-    grid,
-    inside,
-    mean,
-    right,
-    study,
-)
-from foreclick.simulate.shop import REGIMES, TRAINED_UNTIL, Shop, ShopLog, draw
+from benchmarks.study import Column, Row, Rows, beside, evaluated, inside, right, study
+from foreclick.simulate.shop import REGIMES, TRAINED_UNTIL, ShopLog, draw
 
 METRICS = ("clicks@3", "dcg@10")
 PRICED = ("clicks@3", "orders@3", "revenue@3")
-RIGHT = Column("right", right(0.02), ".0%")
 
 
 def leaks(rows: Rows) -> str:
@@ -63,22 +41,12 @@ def leaks(rows: Rows) -> str:
     return f"{len(warned)} of {len({row['seed'] for row in rows})}"
 
 
-CPU, LEAKS = mean("cpu", "CPU s", ".1f"), Column("leakage noticed", leaks)
-ANSWERS = (COUNT, BIAS, RMSE, HELD, WIDTH, RIGHT, WRONG)
-
-
-@study("shop", ["regime", "estimator"], *ANSWERS, CPU, LEAKS)
-def regimes(
-    regimes: list[str] = ["shop"],
-    logs: int = 10,
-    seed: int = 1,
-    records: int | None = None,
-    estimators: list[str] | None = None,
-) -> Iterator[Task]:
-    """The default answer in a search shop with a long tail."""
-    options = {"estimators": estimators} if estimators else {}
-    names = list(REGIMES) if regimes == ["all"] else regimes
-    return grid(answers, names, range(seed, seed + logs), [records], [options])
+ANSWERS = (
+    "answers, bias, rmse, held, width",
+    Column("right", right(0.02), ".0%"),
+    "wrong, CPU s=cpu:.1f",
+    Column("leakage noticed", leaks),
+)
 
 
 def read(drawn: ShopLog, **roles: Any) -> fc.Log:
@@ -86,13 +54,15 @@ def read(drawn: ShopLog, **roles: Any) -> fc.Log:
     return fc.read_log(drawn.log, context="query", period="day", unit="user", **roles)
 
 
-def answers(regime: str, seed: int, records: int | None, options: dict[str, Any]) -> list[Row]:
-    """What `evaluate` says of every candidate of one log."""
+@study("shop", ["regime", "estimator"], *ANSWERS, regimes=["shop"], logs=10, seed=1)
+def answers(regime: str, seed: int, records: int = 0, estimators: list[str] = []) -> list[Row]:
+    """The default answer in a search shop with a long tail; 0 `records`: its own number."""
+    options = {"estimators": estimators or None}
     shop = replace(REGIMES[regime], records=records or REGIMES[regime].records)
     drawn = draw(shop, seed)
     rewards = {name: name for name in ("orders", "revenue") if shop.prices}
     tally = fc.tally(read(drawn, rewards=rewards))
-    ways = {regime: options}
+    ways: dict[str, dict[str, Any]] = {regime: options}
     if "leaky" in drawn.candidates:
         told = {regime: options | {"trained_until": TRAINED_UNTIL}}
         ways = told | {f"{regime}, untold": options}
@@ -118,64 +88,19 @@ def answers(regime: str, seed: int, records: int | None, options: dict[str, Any]
 def asked(
     tally: fc.Tally, table: pa.Table, truths: dict[str, float], options: dict[str, Any]
 ) -> list[Row]:
-    """The answers for one candidate, beside its true lifts by metric."""
-    candidate = fc.Ranking(table, context="query")
+    """The lifts of one candidate, what they took, and whether a warning spoke of leakage."""
     start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        candidate = fc.Ranking(table, context="query")
         answer = fc.evaluate(tally, candidate, metrics=list(truths), **options)
     cpu = time.process_time() - start
     text = " ".join([*answer.notes, *(str(warning.message) for warning in caught)])
     warned = "have been trained on these clicks" in text
     return [
-        {
-            "metric": row["metric"],
-            "estimator": row["estimator"],
-            **beside(row, truths[str(row["metric"])]),
-            "cpu": cpu,
-            "warned": warned,
-        }
+        beside(row, truths[str(row["metric"])], "lift") | {"cpu": cpu, "warned": warned}
         for row in answer
     ]
-
-
-def beside(row: Any, truth: float) -> Row:
-    """The lift of a row of an evaluation beside the true one."""
-    value, low, high = (
-        np.nan if row[column] is None else float(row[column])
-        for column in ("lift", "lift_low", "lift_high")
-    )
-    return {"truth": truth, "value": value, "low": low, "high": high, "verdict": row["verdict"]}
-
-
-# --- by segment -----------------------------------------------------------------------------------
-
-TOLD = Column("told", lambda rows: float((rows.signs != 0).mean()), ".0%")
-
-
-@study("parts", ["share", "apart"], *ANSWERS, TOLD)
-def parts(
-    shares: list[float] = [0.05, 0.2, 0.5],
-    apart: list[float] = [0.0, 0.3, 0.6, 1.0],
-    logs: int = 5,
-    seed: int = 1,
-    records: int = 100_000,
-) -> Iterator[Task]:
-    """Answers by segment in shops where one segment has a taste of its own."""
-    return grid(of_others, shares, apart, range(seed, seed + logs), [records])
-
-
-def of_others(share: float, apart: float, seed: int, records: int) -> list[Row]:
-    """The answers of the other users, for each candidate and metric."""
-    drawn = draw(Shop(records=records, others=(share, apart)), seed)
-    tally, found = fc.tally(read(drawn, segments="taste")), []
-    for name, table in drawn.candidates.items():
-        candidate = fc.Ranking(table, context="query")
-        for row in fc.evaluate(tally, candidate, metrics=METRICS, estimators="ladder", by="taste"):
-            if row["taste"] == "other":
-                truth = drawn.lift(f"{name} of others", row["metric"], "production of others")
-                found.append({"share": share, "apart": apart, **beside(row, truth)})
-    return found
 
 
 # --- of drawn contexts ----------------------------------------------------------------------------
@@ -186,28 +111,21 @@ DRAWN = ("better", "similar")
 @study(
     "drawing",
     ["regime"],
-    COUNT,
-    mean("offset", form="+.2f"),
+    "answers, offset:+.2f",
     Column("sd of it", lambda rows: float(rows.of("offset").std()), ".2f"),
-    mean("wider", form=".2f"),
-    HELD,
-    mean("whole", "whole held", ".1%"),
-    RMSE,
+    "wider:.2f, held, whole held=whole:.1%, rmse",
+    regimes=["shop", "dbn"],
+    logs=4,
+    seed=52_000,
 )
-def drawing(
-    regimes: list[str] = ["shop", "dbn"],
-    logs: int = 4,
-    draws: int = 30,
+def against_whole(
+    regime: str,
+    seed: int,
     lists: int = 3_000_000,
     sample: int = 1_000_000,
-    seed: int = 52_000,
-) -> Iterator[Task]:
+    draws: int = 30,
+) -> list[Row]:
     """Answers of drawn contexts beside those of the whole log."""
-    return grid(against_whole, regimes, range(seed, seed + logs), [lists], [sample], [draws])
-
-
-def against_whole(regime: str, seed: int, lists: int, sample: int, draws: int) -> list[Row]:
-    """The answers of several draws of a log, each against that of all records."""
     some = replace(REGIMES[regime], records=lists, queries=lists // 42, candidates=DRAWN)
     drawn = draw(some, seed=seed)
     whole, found = renamed(drawn, None, 0), []
@@ -215,26 +133,20 @@ def against_whole(regime: str, seed: int, lists: int, sample: int, draws: int) -
         for all_, row in zip(whole, renamed(drawn, sample, number), strict=True):
             half = (all_["high"] - all_["low"]) / 2
             offset, wider = (row["value"] - all_["value"]) / half, (row["high"] - row["low"]) / 2
-            held = bool(inside(Rows([all_]))[0])
-            found.append(
-                {"regime": regime, **row, "offset": offset, "wider": wider / half, "whole": held}
-            )
+            own = {"offset": offset, "wider": wider / half, "whole": bool(inside(Rows([all_]))[0])}
+            found.append({"regime": regime} | row | own)
     return found
 
 
 def renamed(drawn: ShopLog, sample: int | None, draw: int) -> list[Row]:
-    """The answers for both candidates, with contexts named by the draw."""
+    """The lifts of both candidates, with contexts named by the draw."""
     log = read(drawn._replace(log=named(drawn.log, draw)), sample=sample)
-    return [
-        beside(row, drawn.lift(name, str(row["metric"])))
-        for name in DRAWN
-        for row in fc.evaluate(
-            log,
-            fc.Ranking(named(drawn.candidates[name], draw), context="query"),
-            metrics=METRICS,
-            estimators="ladder",
-        )
-    ]
+    found = []
+    for name in DRAWN:
+        candidate = fc.Ranking(named(drawn.candidates[name], draw), context="query")
+        truths = {metric: drawn.lift(name, metric) for metric in METRICS}
+        found += evaluated(log, candidate, truths, "lift", estimators="ladder")
+    return found
 
 
 def named(table: pa.Table, draw: int) -> pa.Table:

@@ -1,7 +1,7 @@
 """A real Spark cluster on loopback: a master and workers, each a process of its own.
 
-Everything comes with the pyspark package. Tests and benchmarks start theirs with `Cluster()`, and
-may kill a worker.
+Everything comes with the pyspark package. `with cluster() as made` starts one, and may kill a
+worker.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 HOST = "127.0.0.1"
@@ -30,40 +31,33 @@ _FAST = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Cluster:
     """A standalone master and two workers, each with a core and two gigabytes."""
 
-    def __init__(self) -> None:
-        import pyspark
-
-        self.home = Path(pyspark.__file__).parent
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="spark-cluster-", ignore_cleanup_errors=True
-        )
-        self._logs: list[Path] = []
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self.port = free_port()
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
         self.url = f"spark://{HOST}:{self.port}"
-        self.master = self._start(
-            _MASTER, "--host", HOST, "--port", str(self.port), "--webui-port", "0"
-        )
-        try:
-            self._await(self._logs[0], "I have been elected leader|Starting Spark master")
-            for _ in range(2):
-                self.add_worker()
-            for log in self._logs[1:]:
-                self._await(log, "Successfully registered with master")
-        except BaseException:
-            self.stop()
-            raise
+        self.logs: list[Path] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start everything, and wait until it is there."""
+        self._start(_MASTER, "--port", str(self.port))
+        self._await(self.logs[0], "I have been elected leader|Starting Spark master")
+        for _ in range(2):
+            self.add_worker()
+        for log in self.logs[1:]:
+            self._await(log, "Successfully registered with master")
 
     def add_worker(self) -> None:
         """Start one more worker."""
-        work = Path(self._folder.name, f"work-{len(self._logs)}")
-        options = ["--host", HOST, "--webui-port", "0", "--work-dir", str(work)]
+        options = ["--work-dir", str(self.folder / f"work-{len(self.logs)}")]
         options += ["--cores", "1", "--memory", "2g"]
         self.workers.append(self._start(_WORKER, *options, self.url))
 
     def kill_worker(self) -> None:
         """Kill the oldest worker and its executors, as a machine that is switched off."""
-        _end(self.workers.pop(0), signal.SIGKILL)
+        oldest = self.workers.pop(0)
+        self.processes.remove(oldest)
+        _end(oldest, signal.SIGKILL)
 
     def busy(self) -> float:
         """Seconds of processor time that the workers and their executors took so far; on Linux."""
@@ -92,8 +86,8 @@ class Cluster:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "4",
             "spark.sql.session.timeZone": "UTC",
-            "spark.local.dir": self._folder.name,
-            "spark.sql.warehouse.dir": str(Path(self._folder.name, "warehouse")),
+            "spark.local.dir": str(self.folder),
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
         }
         if fast:
             options = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
@@ -104,40 +98,28 @@ class Cluster:
         session.sparkContext.setLogLevel("OFF")
         return session
 
-    def stop(self) -> None:
-        """Stop everything."""
-        for process in [*self.workers, self.master]:
-            _end(process, signal.SIGTERM)
-        self._folder.cleanup()
+    def _start(self, kind: str, *words: str) -> subprocess.Popen[bytes]:
+        import pyspark
 
-    def __enter__(self) -> Cluster:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def _start(self, *words: str) -> subprocess.Popen[bytes]:
-        log = Path(self._folder.name, f"{len(self._logs)}.log")
-        self._logs.append(log)
+        log, home = self.folder / f"{len(self.logs)}.log", Path(pyspark.__file__).parent
+        self.logs.append(log)
         environment = os.environ | {
-            "SPARK_HOME": str(self.home),
+            "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_DAEMON_JAVA_OPTS": _FAST,  # it only waits
         }
+        command = [str(home / "bin" / "spark-class"), kind, "--host", HOST, "--webui-port", "0"]
         with log.open("wb") as out:
-            return subprocess.Popen(
-                [str(self.home / "bin" / "spark-class"), *words],
+            process = subprocess.Popen(
+                [*command, *words],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,  # so that its executors can be killed with it
             )
+        self.processes.append(process)
+        return process
 
     def _await(self, log: Path, said: str) -> None:
         until = time.monotonic() + PATIENCE
@@ -148,15 +130,27 @@ class Cluster:
         raise RuntimeError(f"the cluster did not start:\n{log.read_text(errors='replace')[-2000:]}")
 
 
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """A cluster that is stopped afterwards."""
+    with tempfile.TemporaryDirectory(prefix="spark-cluster-", ignore_cleanup_errors=True) as folder:
+        made = Cluster(Path(folder))
+        try:
+            made.start()
+            yield made
+        finally:
+            for process in reversed(made.processes):
+                _end(process, signal.SIGTERM)
+
+
 def _end(process: subprocess.Popen[bytes], how: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, how)
-        process.wait(timeout=20)
-    except ProcessLookupError:
-        pass
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def free_port() -> int:

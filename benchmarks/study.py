@@ -1,10 +1,11 @@
 """Studies: what foreclick says of many logs, beside the truth. `python -m benchmarks NAME --help`.
 
-A study is a function of its options that yields tasks. A task draws a log, asks, and returns rows:
-dicts with the *truth*, the *value* that was found, the ends of its interval (*low*, *high*), its
-*se* and *verdict*, as far as there are any. Rows that agree in the columns `by` become one row of
-the table, by statistics that studies share. `--save` keeps the table as JSON, with the commit, the
-command and the machine; `benchmarks.evidence` renders docs/evidence.md from these files.
+A study is a function of a case (a world, candidates and a question to foreclick), and the values of
+its axes; it is called for each combination of them. It returns rows: dicts with the *truth*, the
+*value* that was found, the ends of its interval (*low*, *high*), its *se* and *verdict*, as far as
+there are any. Rows that agree in the columns `by` become one row of the table, by measures that
+studies share. `--save` keeps the table as JSON, with the commit, the command and the machine;
+`benchmarks.evidence` renders docs/evidence.md from these files.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ import shlex
 import subprocess
 import sys
 import time
-import types
-import typing
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -34,11 +33,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import foreclick as fc
+
 RESULTS = Path(__file__).parent / "results"
+NAMED = ("estimator", "metric", "se", "verdict")
+"""Columns of answers that rows take as they are."""
 
 Row = dict[str, Any]
-Task = Callable[[], list[Row]]
-Floats = NDArray[np.float64]
 
 
 class Rows(list[Row]):
@@ -63,6 +64,36 @@ class Column(NamedTuple):
     format: str = ""
 
 
+# --- what an answer says, beside the truth --------------------------------------------------------
+
+
+def beside(row: Mapping[str, Any], truth: float, of: str = "value", **truths: float) -> Row:
+    """What a row of an answer says of a quantity, beside what is true.
+
+    Args:
+        row: with the quantity and the ends of its interval.
+        truth: the true value.
+        of: the quantity.
+        truths: true values of other quantities; their intervals keep their names.
+    """
+    found: Row = {name: row[name] for name in NAMED if name in row} | {"truth": truth}
+    ends = f"{of}_" if f"{of}_low" in row else ""
+    columns = {"value": of, "low": f"{ends}low", "high": f"{ends}high"}
+    for other, right in truths.items():
+        found[other] = right
+        columns |= {name: name for name in (f"{other}_low", f"{other}_high")}
+    given = {name: row[column] for name, column in columns.items()}
+    return found | {k: np.nan if v is None else float(v) for k, v in given.items()}
+
+
+def evaluated(
+    log: Any, candidate: Any, truths: Mapping[str, float], of: str = "value", **asked: Any
+) -> list[Row]:
+    """What `evaluate` says of a candidate by these metrics, beside their true values."""
+    answer = fc.evaluate(log, candidate, metrics=list(truths), **asked)
+    return [beside(row, truths[str(row["metric"])], of) for row in answer]
+
+
 # --- statistics that studies share ----------------------------------------------------------------
 
 
@@ -77,7 +108,7 @@ def answered(rows: Rows) -> Rows:
     return Rows(r for r in rows if not np.isnan([r["value"], r["low"], r["high"]]).any())
 
 
-def errors(rows: Rows) -> Floats:
+def errors(rows: Rows) -> NDArray[Any]:
     """Values less the truth."""
     return np.asarray(rows.of("value") - rows.of("truth"), float)
 
@@ -101,9 +132,14 @@ def holds(name: str, of: str = "", form: str = ".1%") -> Column:
     )
 
 
-def mean(name: str, shown: str = "", form: str = "") -> Column:
+def mean(name: str, column: str, form: str) -> Column:
     """The mean of a column, without what is not there."""
-    return Column(shown or name, lambda rows: float(np.nanmean(rows.of(name).astype(float))), form)
+
+    def of(rows: Rows) -> float | None:
+        values = rows.of(column).astype(float)
+        return None if np.isnan(values).all() else float(np.nanmean(values))
+
+    return Column(name, of, form)
 
 
 def total(name: str, shown: str = "") -> Column:
@@ -111,23 +147,36 @@ def total(name: str, shown: str = "") -> Column:
     return Column(shown or name, lambda rows: int(rows.of(name).sum()), ",")
 
 
-COUNT = Column("answers", lambda rows: len(answered(rows)), ",")
-LOGS = Column("logs", len, ",")
-BIAS = Column("bias", lambda rows: float(errors(answered(rows)).mean()), "+.2%")
-RMSE = Column("rmse", lambda rows: float(np.sqrt((errors(answered(rows)) ** 2).mean())), ".2%")
-HELD = Column("held", lambda rows: float(inside(answered(rows)).mean()), ".1%")
-WIDTH = Column(
-    "width", lambda r: float((r.of("high") - r.of("low"))[~np.isnan(r.of("low"))].mean()), ".1%"
-)
-WRONG = Column("wrong", lambda r: float((r.signs == -np.sign(r.of("truth"))).mean()), ".1%")
-VERDICTS = Column("verdicts", lambda rows: words(row["verdict"] for row in rows))
-RATIO = Column("se / sd", lambda r: float(r.of("se").mean() / errors(r).std()), ".2f")
+def width(rows: Rows) -> float:
+    """The mean width of the intervals that are there."""
+    return float(np.nanmean((rows.of("high") - rows.of("low")).astype(float)))
 
 
-def words(said: Iterable[Any]) -> str:
-    """How often each word was said."""
-    each = list(map(str, said))
-    return ", ".join(f"{word} {each.count(word)}" for word in sorted(set(each)))
+MEASURES = {
+    column.name: column
+    for column in (
+        Column("answers", lambda rows: len(answered(rows)), ","),
+        Column("logs", len, ","),
+        Column("bias", lambda rows: float(errors(answered(rows)).mean()), "+.2%"),
+        Column("rmse", lambda rows: float(np.sqrt((errors(answered(rows)) ** 2).mean())), ".2%"),
+        Column("held", lambda rows: float(inside(answered(rows)).mean()), ".1%"),
+        Column("width", width, ".1%"),
+        Column("wrong", lambda r: float((r.signs == -np.sign(r.of("truth"))).mean()), ".1%"),
+        Column("se / sd", lambda rows: float(rows.of("se").mean() / errors(rows).std()), ".2f"),
+    )
+}
+"""What studies say of answers, by name."""
+
+
+def measured(said: str | Column) -> Iterator[Column]:
+    """A column, or several: names of `MEASURES`, means "column:format", "name=column:format"."""
+    if isinstance(said, Column):
+        yield said
+        return
+    for each in said.split(", "):
+        column, _, form = each.partition(":")
+        name, _, of = column.partition("=")
+        yield MEASURES[each] if each in MEASURES else mean(name, of or name, form)
 
 
 # --- a study --------------------------------------------------------------------------------------
@@ -143,19 +192,39 @@ def grouped(rows: Iterable[Row], by: Sequence[str]) -> dict[tuple[Any, ...], Row
 
 @dataclass(frozen=True)
 class Study:
-    """Tasks, and the table that is made of their rows.
+    """A function of a case, the axes that its cases come from, and the table of its rows.
 
     Attributes:
         name: its words on the command line.
-        tasks: a function of the options, whose defaults and types are the options' own.
+        answers: the rows of a case; its parameters with defaults are options, too.
+        axes: by option, its values, or how many there are. Each is a parameter of the function, by
+            that name or without the s. With both, `logs` says how many seeds follow `seed`.
         by: columns that tell the rows of the table apart.
         columns: what is said of each group.
     """
 
     name: str
-    tasks: Callable[..., Iterable[Task]]
+    answers: Callable[..., Iterable[Row]]
+    axes: Mapping[str, Any]
     by: tuple[str, ...]
     columns: tuple[Column, ...]
+
+    def tasks(self, **options: Any) -> Iterator[partial[Iterable[Row]]]:
+        """A task for each combination of the axes' values, the last of which varies fastest."""
+        known = inspect.signature(self.answers).parameters
+        values = {name: options.pop(name) for name in self.axes}
+        if "seed" in values:
+            seed, logs = values["seed"], values.pop("logs")
+            values["seed"] = range(seed, seed + logs)
+        each = [range(v) if isinstance(v, int) else v for v in values.values()]
+        names = [name if name in known else name.removesuffix("s") for name in values]
+        for case in itertools.product(*each):
+            yield partial(self.answers, **dict(zip(names, case, strict=True)), **options)
+
+    def options(self) -> dict[str, Any]:
+        """The options, with their defaults."""
+        known = inspect.signature(self.answers).parameters.values()
+        return {**self.axes, **{p.name: p.default for p in known if p.default is not p.empty}}
 
     def summed(self, rows: Iterable[Row]) -> list[Row]:
         """The rows of the table."""
@@ -168,7 +237,7 @@ class Study:
     def table(self, summed: Sequence[Row]) -> Iterator[str]:
         """The table as Markdown."""
         heads = [*self.by, *(column.name for column in self.columns)]
-        forms = ["", *[""] * (len(self.by) - 1), *(column.format for column in self.columns)]
+        forms = [*[""] * len(self.by), *(column.format for column in self.columns)]
         yield f"| {' | '.join(heads)} |"
         yield "|---" * len(heads) + "|"
         for row in summed:
@@ -183,28 +252,19 @@ STUDIES: dict[str, Study] = {}
 
 
 def study(
-    name: str, by: Sequence[str], *columns: Column
-) -> Callable[[Callable[..., Iterable[Task]]], Callable[..., Iterable[Task]]]:
-    """Make a study of a function that yields tasks."""
+    name: str, by: Sequence[str], *measures: str | Column, **axes: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a study of a function of a case."""
 
-    def made(tasks: Callable[..., Iterable[Task]]) -> Callable[..., Iterable[Task]]:
-        STUDIES[name] = Study(name, tasks, tuple(by), columns)
-        return tasks
+    def made(answers: Callable[..., Any]) -> Callable[..., Any]:
+        columns = itertools.chain.from_iterable(map(measured, measures))
+        STUDIES[name] = Study(name, answers, axes, tuple(by), tuple(columns))
+        return answers
 
     return made
 
 
 # --- a run ----------------------------------------------------------------------------------------
-
-
-def taken(row: Mapping[str, Any], *names: str, **others: str) -> Row:
-    """Columns of an answer, some of them by another name."""
-    return {name: row[name] for name in names} | {new: row[name] for new, name in others.items()}
-
-
-def grid(work: Callable[..., list[Row]], *axes: Iterable[Any]) -> Iterator[Task]:
-    """A task for each combination of the axes' values, the last of which varies fastest."""
-    return (partial(work, *values) for values in itertools.product(*axes))
 
 
 def run(name: str, given: Sequence[str]) -> None:
@@ -214,10 +274,11 @@ def run(name: str, given: Sequence[str]) -> None:
     jobs, quiet, save = (options.pop(word) for word in ("jobs", "quiet", "save"))
     rows: list[Row] = []
     start = time.perf_counter()
-    for more in everywhere(list(asked.tasks(**options)), jobs):
-        rows += more
-        for row in () if quiet else more:
-            print(said(row), file=sys.stderr, flush=True)
+    for more in everywhere(asked.tasks(**options), jobs):
+        for row in more:
+            rows.append(row)
+            if not quiet:
+                print(said(row), file=sys.stderr, flush=True)
         if not quiet:
             print(f"[{time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
         if save:
@@ -226,42 +287,38 @@ def run(name: str, given: Sequence[str]) -> None:
 
 
 def parser_of(asked: Study) -> argparse.ArgumentParser:
-    """The command line of a study: an option for each parameter of its function."""
-    text = (inspect.getdoc(asked.tasks) or "").splitlines()[0]
+    """The command line of a study."""
+    text = (inspect.getdoc(asked.answers) or "").splitlines()[0]
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks {asked.name}", description=text)
-    hints = typing.get_type_hints(asked.tasks)
-    for name, parameter in inspect.signature(asked.tasks).parameters.items():
-        hint, default = hints[name], parameter.default
-        if isinstance(hint, types.UnionType):
-            hint = typing.get_args(hint)[0]  # int | None
-        if hint is bool:
+    for name, default in asked.options().items():
+        if isinstance(default, bool):
             parser.add_argument(f"--{name}", action="store_true")
-        elif typing.get_origin(hint) is list:
-            kind = typing.get_args(hint)[0]
-            parser.add_argument(
-                f"--{name}", nargs="+", type=kind, default=default, help=f"({default})"
-            )
-        else:
-            parser.add_argument(f"--{name}", type=hint, default=default, help=f"({default})")
+            continue
+        several = "+" if isinstance(default, list) else None
+        kind = type((default or [""])[0] if several else default)
+        note = f"({default})"
+        parser.add_argument(f"--{name}", type=kind, nargs=several, default=default, help=note)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--quiet", action="store_true", help="the table alone")
     parser.add_argument("--save", action="store_true", help=f"also into {RESULTS.name}/")
     return parser
 
 
-def everywhere(tasks: list[Task], jobs: int) -> Iterator[list[Row]]:
+def everywhere(tasks: Iterable[Callable[[], Iterable[Row]]], jobs: int) -> Iterator[Iterable[Row]]:
     """The rows of each task, in order, by as many processes."""
-    if jobs == 1:
-        yield from map(_quietly, tasks)
+    if jobs > 1:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+            yield from pool.map(_quietly, tasks)
         return
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_quietly, tasks)
-
-
-def _quietly(task: Task) -> list[Row]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return task()
+        yield from (task() for task in tasks)
+
+
+def _quietly(task: Callable[[], Iterable[Row]]) -> list[Row]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(task())
 
 
 def said(row: Row) -> str:

@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.study import Row, Task, grid, study, total
+from benchmarks.study import Row, study, total
 
 CODES = {signal.SIGKILL: {-9}, signal.SIGTERM: {143, -15}, signal.SIGINT: {130, -2}}
 MADE = (
@@ -37,6 +37,16 @@ COMMANDS = {
     "simulate": "simulate {0}/s.parquet --records 200000 --queries 300",
     "simulate days": "simulate {0}/days --records 200000 --queries 300",
 }
+FOUND = (
+    "half-written",
+    "left behind",
+    "wrong code",
+    "traceback",
+    "processes left",
+    "failed afterwards",
+    "differs afterwards",
+)
+"""What may be wrong after a kill."""
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -48,50 +58,43 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
-def started(words: str, target: Path) -> subprocess.Popen[bytes]:
-    target.mkdir(exist_ok=True)
+class Ended(NamedTuple):
+    """A process that is no more."""
+
+    pid: int
+    code: int
+    said: bytes
+
+
+def foreclick(words: str, target: Path, kill: tuple[float, signal.Signals] | None = None) -> Ended:
+    """Run a command, or kill it after so many seconds."""
     spill = target.parent / "spill"
-    spill.mkdir(exist_ok=True)
-    return subprocess.Popen(
+    for folder in (target, spill):
+        folder.mkdir(exist_ok=True)
+    with subprocess.Popen(
         [sys.executable, "-m", "foreclick", *words.format(target.name).split()],
         cwd=target.parent,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
         env=os.environ | {"TMPDIR": str(spill)},
-    )
+    ) as process:
+        if kill is not None:
+            time.sleep(kill[0])
+            process.send_signal(kill[1])
+        _, said = process.communicate()
+    return Ended(process.pid, process.returncode, said)
 
 
-def survivors(group: int) -> list[str]:
-    listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "-g", str(group)],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [line for line in listed.stdout.splitlines() if "defunct" not in line]
-
-
-WRONG = (
-    "half-written",
-    "left behind",
-    "wrong code",
-    "traceback",
-    "processes left",
-    "failed afterwards",
-    "differs afterwards",
+@study(
+    "torture",
+    ["command"],
+    total("at work", "killed at work"),
+    *map(total, FOUND),
+    commands=list(COMMANDS),
 )
-
-
-@study("torture", ["command"], total("at work", "killed at work"), *map(total, WRONG))
-def torture(moments: int = 20, commands: list[str] = list(COMMANDS)) -> Iterator[Task]:
+def tortured(command: str, moments: int = 20) -> list[Row]:
     """Kill every command that writes; all counts but the first should be 0."""
-    return grid(tortured, commands, [moments])
-
-
-def tortured(name: str, moments: int) -> list[Row]:
-    """Kill one command at so many moments; what was wrong each time."""
-    words = COMMANDS[name]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         home.mkdir()
@@ -99,45 +102,44 @@ def tortured(name: str, moments: int) -> list[Row]:
             subprocess.run(
                 [sys.executable, "-m", "foreclick", *first.split()], cwd=folder, check=True
             )
-        whole = home / "whole"
         start = time.perf_counter()
-        with started(words, whole) as process:
-            _, said = process.communicate()
+        done = foreclick(COMMANDS[command], home / "whole")
         takes = time.perf_counter() - start
-        assert process.returncode == 0, said.decode()
-        expected = content(whole)
-        rows = [
-            killed(words, home, takes * (n + 0.5) / moments, list(CODES)[n % 3], expected)
-            for n in range(moments)
-        ]
+        assert done.code == 0, done.said.decode()
+        expected, rows = content(home / "whole"), list[Row]()
+        for n in range(moments):
+            moment = takes * (n + 0.5) / moments
+            found = killed(COMMANDS[command], home / "killed", moment, list(CODES)[n % 3], expected)
+            rows.append({"command": command} | found)
         rows[-1]["left behind"] += len(list((home / "spill").iterdir()))
-    return [{"command": name} | row for row in rows]
+    return rows
 
 
 def killed(
-    words: str, home: Path, after: float, by: signal.Signals, expected: dict[str, bytes]
+    words: str, target: Path, after: float, by: signal.Signals, expected: dict[str, bytes]
 ) -> Row:
     """Kill a command after so many seconds by a signal, look at what is there, and run it again."""
-    target = home / "killed"
-    with started(words, target) as process:
-        time.sleep(after)
-        process.send_signal(by)
-        _, said = process.communicate()
-    at_work, there = process.returncode != 0, content(target)
+    done = foreclick(words, target, (after, by))
+    at_work, there = done.code != 0, content(target)
     partial = [file for file in there if ".partial" in file]
     gentle = by != signal.SIGKILL and at_work
-    found = {
+    time.sleep(0.5)
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "-g", str(done.pid)],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    again = foreclick(words, target)
+    after_all = content(target)
+    shutil.rmtree(target)
+    return {
         "at work": at_work,
         "half-written": sum(there[f] != expected.get(f) for f in there if f not in partial),
         "left behind": len(partial) if gentle else 0,
-        "wrong code": gentle and process.returncode not in CODES[by],
-        "traceback": gentle and b"Traceback" in said,
+        "wrong code": gentle and done.code not in CODES[by],
+        "traceback": gentle and b"Traceback" in done.said,
+        "processes left": sum("defunct" not in line for line in listed.stdout.splitlines()),
+        "failed afterwards": again.code != 0 and b"already holds" not in again.said,
+        "differs afterwards": after_all != expected,
     }
-    time.sleep(0.5)
-    found["processes left"] = len(survivors(process.pid))
-    with started(words, target) as process:
-        _, said = process.communicate()
-    found["failed afterwards"] = process.returncode != 0 and b"already holds" not in said
-    found["differs afterwards"] = content(target) != expected
-    shutil.rmtree(target)
-    return found

@@ -9,15 +9,14 @@ Nothing in such a log, or next to nothing, tells examination from attraction.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 import foreclick as fc
-from benchmarks.replications import clicked
-from benchmarks.study import LOGS, Column, Row, Task, mean, study, total, words
+from benchmarks.study import Column, Row, Rows, study, total
+from benchmarks.worlds import clicked
 
 POSITIONS, ITEMS, CONTEXTS, RECORDS, DAYS = 5, 8, 40, 1_000, 14
 THETA = 1 / np.log2(np.arange(2, POSITIONS + 2))
@@ -54,7 +53,7 @@ def one_log(seed: int, noise: float, swaps: float) -> Row:
         lists[row, i], lists[row, j] = lists[row, j], lists[row, i]
     lists = lists[:, :POSITIONS]
     rates = attraction[context[:, None], lists] * EXAMINED
-    log = fc.read_log(pa.table(clicked(context, lists, rates, rng) | {"day": day}), period="day")
+    log = fc.read_log(clicked(context, lists, rates, rng, day=day), period="day")
     best = fc.optimize(log, metrics=f"dcg@{POSITIONS}")
     production = np.bincount(context, rates @ THETA, CONTEXTS) / RECORDS
     value = np.zeros(CONTEXTS)
@@ -72,23 +71,21 @@ def one_log(seed: int, noise: float, swaps: float) -> Row:
     }
 
 
+def verdicts(rows: Rows) -> str:
+    """How often each verdict was given, where there is an interval."""
+    said = Counter(row["verdict"] for row in rows if row["judged"])
+    return ", ".join(f"{word} {count}" for word, count in sorted(said.items())) or "–"
+
+
 @study(
     "unexplored",
     ["log"],
-    LOGS,
-    mean("changed", "changed contexts a log", ".1f"),
-    total("harmed"),
-    total("judged"),
-    total("held"),
-    Column("verdicts", lambda rows: words(row["verdict"] for row in rows if row["judged"]) or "–"),
+    "logs, changed contexts a log=changed:.1f",
+    *map(total, ("harmed", "judged", "held")),
+    Column("verdicts", verdicts),
+    cases=list(CASES),
 )
-def unexplored(seed: int = 66_120_000) -> Iterator[Task]:
+def unexplored(case: str, seed: int = 66_120_000) -> Iterator[Row]:
     """What `optimize` does with logs that hardly explored."""
-    for name, (noise, swaps, logs) in CASES.items():
-        for number in range(seed, seed + logs):
-            yield partial(of_log, name, number, noise, swaps)
-
-
-def of_log(name: str, seed: int, noise: float, swaps: float) -> list[Row]:
-    """One log, as a row."""
-    return [{"log": name} | one_log(seed, noise, swaps)]
+    noise, swaps, logs = CASES[case]
+    return ({"log": case} | one_log(seed + n, noise, swaps) for n in range(logs))

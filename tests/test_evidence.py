@@ -18,6 +18,14 @@ def test_a_page_is_what_its_results_render_to(page: Path) -> None:
     assert aged(evidence.rendered(now)) == aged(now), "python -m benchmarks evidence writes it"
 
 
+def test_a_missed_goal_is_bold() -> None:
+    template = "{held:whole>=.9} {rmse:percent<={most}}"
+    assert evidence.filled(template, {"held": 0.9, "rmse": 0.02, "most": 0.02}) == "90% 2.0"
+    assert (
+        evidence.filled(template, {"held": 0.89, "rmse": 0.02, "most": 0.01}) == "**89%** **2.0**"
+    )
+
+
 def test_every_table_stands_on_a_page() -> None:
     text = "".join(page.read_text() for page in evidence.PAGES)
     assert sorted(re.findall(r"<!-- table: (\w+) -->", text)) == sorted(evidence.TABLES)
