@@ -1,10 +1,12 @@
 """If this fails, a click model is computed otherwise than it is declared."""
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import foreclick as fc
@@ -177,6 +179,15 @@ def test_estimators_are_values():
     assert hash(estimator) == hash(fc.Weighted("ip", clip=[100.0]))
     assert fc.Weighted("dctr") == fc.Weighted("item")
     assert fc.Weighted("pbm", examination=[1, 0.2]).model.examined(2) == (1, 0.2)
+
+
+@pytest.mark.parametrize("make", [list, np.array], ids=["list", "array"])
+def test_a_curve_may_be_any_sequence(make):
+    """An estimator is a value, which finds its fit again by its hash."""
+    for by in (fc.Ladder, functools.partial(fc.Weighted, "pbm")):
+        one, other = by(examination=make([1.0, 0.5])), by(examination=(1.0, 0.5))
+        assert one == other
+        assert hash(one) == hash(other)
 
 
 def test_a_name_may_say_how_far_weights_are_bounded():

@@ -141,12 +141,11 @@ class Ladder:
             )
         if stopping is not None and not 0 <= stopping <= 1:
             raise ModelError(f"stopping={stopping!r}: give a share of clicks, from 0 to 1.")
-        ClickModel("ladder", (), examination).examined(0)  # refuses what is no curve for all
+        model = ClickModel("ladder", (), examination)
+        model.examined(0)  # refuses what is no curve for all
         object.__setattr__(self, "top", top)
-        if isinstance(examination, list):
-            examination = tuple(examination)
-        learnt = isinstance(examination, str) and examination == LEARNT
-        object.__setattr__(self, "examination", None if learnt else examination)
+        learnt = isinstance(model.examination, str) and model.examination == LEARNT
+        object.__setattr__(self, "examination", None if learnt else model.examination)
         kappa = 0.0 if top == "ip" else None if stopping is None else float(stopping)
         object.__setattr__(self, "stopping", kappa)
         object.__setattr__(self, "same_retrieval", same_retrieval)
