@@ -59,6 +59,28 @@ def test_a_failure_half_way_leaves_what_was_there_and_nothing_else(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
+KILLED = """
+import os, signal, sys
+from foreclick.engines.files import whole_file
+with whole_file(sys.argv[1]) as partial:
+    partial.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_leaves_is_removed_by_the_next_and_nobody_elses(tmp_path):
+    target = tmp_path / "t[1].txt"
+    assert subprocess.run([sys.executable, "-c", KILLED, target], check=False).returncode == -9
+    (left,) = tmp_path.iterdir()
+    with whole_file(target) as mine, whole_file(target) as other:
+        assert not left.exists()
+        assert mine != other
+        for partial in (mine, other):
+            partial.write_text("whole")
+    assert target.read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [target]
+
+
 def test_every_file_that_outgrows_the_disk_is_refused_by_its_name(folder):
     """A limit on the size of files stands for a full disk: writes fail in the middle."""
     best = fc.optimize(LOG, metrics="clicks@2", estimators="item", pessimism=0, judge=None)

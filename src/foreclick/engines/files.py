@@ -317,9 +317,13 @@ def whole_directory(path: str | Path) -> Iterator[Path]:
 def _partial(final: Path, path: str) -> Iterator[Path]:
     """A name beside `final` that no other writer uses, removed at the end.
 
-    Errors of writing name the file; Arrow's and those of rename do not.
+    What killed processes left beside it is removed first. Errors of writing name the file; Arrow's
+    and those of rename do not.
     """
-    partial = final.with_name(f"{final.name}.{token_hex(4)}.partial")
+    for left in final.parent.glob(f"{glob.escape(final.name)}.*.partial"):
+        if _abandoned(left.name.removesuffix(".partial")):
+            _remove(left)
+    partial = final.with_name(f"{final.name}.{token_hex(4)}-{machine()}-{os.getpid()}.partial")
     try:
         yield partial
     except OSError as error:
@@ -328,11 +332,16 @@ def _partial(final: Path, path: str) -> Iterator[Path]:
         reason = os.strerror(error.errno)
         raise SourceError(f"{path!r} cannot be written: {reason}.") from error
     finally:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            with suppress(OSError):  # on a read-only disk, what failed is more worth saying
-                partial.unlink(missing_ok=True)
+        _remove(partial)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a directory, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):  # on a read-only disk, what failed is more worth saying
+            path.unlink(missing_ok=True)
 
 
 def _replaceable(path: str) -> Path:
@@ -348,10 +357,15 @@ def own_scratch() -> Path:
     """A place for temporary files of this process; what killed processes left there is removed."""
     place, name = Path(tempfile.gettempdir()), f"foreclick-{machine()}-"
     for left in place.glob(f"*{name}*"):
-        pid = left.name.rpartition("-")[2]
-        if pid.isdigit() and not _alive(int(pid)):
+        if _abandoned(left.name):
             shutil.rmtree(left, ignore_errors=True)
     return place / f"{name}{os.getpid()}"
+
+
+def _abandoned(name: str) -> bool:
+    """Whether a name ends with this machine and the number of a process that is gone."""
+    rest, _, pid = name.rpartition("-")
+    return rest.endswith(f"-{machine()}") and pid.isdigit() and not _alive(int(pid))
 
 
 def _alive(pid: int) -> bool:
