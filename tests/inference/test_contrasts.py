@@ -124,6 +124,14 @@ def test_the_slope_is_not_flattened_by_errors_of_predictions():
     assert found.low < 2 < found.high < 2.4
 
 
+def test_a_mean_difference_is_wider_where_differences_are_beyond_chance():
+    """Its variance is theirs by chance times χ² over its degrees of freedom, as of Birge (1932)."""
+    found: Any = mean_difference(np.array([0.0, 0.0, 9.0]), np.ones(3), 0.95)
+    assert found.value == pytest.approx(3)
+    chi = (9 + 9 + 36) / 2
+    assert found.high - 3 == pytest.approx(quantile(0.95, math.inf) * math.sqrt(chi / 3))
+
+
 def test_the_mean_difference_weighs_by_certainty():
     found = mean_difference(np.array([0.0, 10.0]), np.array([1e-6, 100.0]), 0.95)
     assert found.value == pytest.approx(0, abs=1e-3)

@@ -11,6 +11,7 @@ import pytest
 import foreclick as fc
 from foreclick.cli import main
 from foreclick.errors import SourceError
+from foreclick.estimation.covariance import minus, variance_of
 from foreclick.questions.replay import Replay
 from foreclick.simulate.shop import Shop
 from tests.questions.scenes import clicked, counted, joined, shop_of
@@ -183,3 +184,12 @@ def test_what_is_odd_is_said(said):
     assert (None in found["predicted"]) == (not shared)
     nothing = found.headline.title == "No A/B test could be predicted (clicks@1)"
     assert nothing == (not shared)
+
+
+def test_what_both_errors_have_of_a_cluster_is_together():
+    """A day of one alone counts by itself; the variance is that of a sum of independent days."""
+    one: Any = {"period": {1: 3.0, 2: 1.0}}
+    other: Any = {"period": {2: 4.0, 5: 2.0}}
+    found = minus(one, other)
+    assert found == {"period": {1: 3.0, 2: -3.0, 5: -2.0}}
+    assert variance_of(found) == pytest.approx((9 + 9 + 4) * 3 / 2)
