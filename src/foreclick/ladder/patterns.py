@@ -220,8 +220,8 @@ def _next_rates(
         moved = np.append(alpha * by_rate, 0.0)[data.lists]
         fall = competition.totals(data, rate)
         fall -= competition.totals(data, before.alpha[data.lists])
-        share = np.minimum(competition.slope(data, rate, moved), _MOST_AGAIN)
-        fall = np.clip(fall / (1 - share), -_LONGEST, _LONGEST)
+        again = np.minimum(competition.slope(data, rate, moved), _MOST_AGAIN)
+        fall = np.clip(fall / (1 - again), -_LONGEST, _LONGEST)
         level = level * np.exp(by_level * fall)
         alpha = alpha * np.exp(by_rate * taken(fall, context))
     return ClassRates(np.append(alpha, 0.0), level)
