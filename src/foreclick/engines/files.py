@@ -261,15 +261,16 @@ def harmless(error: Exception) -> Exception | None:
 
 
 def machine() -> str:
-    """Where a process number means one process: this machine, and this container of it.
+    """Where a process number means one process: this machine since its start, this container of it.
 
-    Containers that share a volume, and perhaps the name of their machine, count processes alike.
+    Machines that share a volume, and perhaps their name, count processes alike; so do containers.
     """
-    try:
+    parts = [platform.node()]
+    with suppress(OSError):  # no Linux
+        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         space = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:  # no Linux
-        space = ""
-    return "-".join([platform.node(), *re.findall(r"\d+", space)])
+        parts += [start[:8], *re.findall(r"\d+", space)]
+    return "-".join(parts)
 
 
 @contextmanager
