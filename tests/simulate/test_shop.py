@@ -109,6 +109,16 @@ def test_users_stay_in_their_arm_and_the_truth_is_what_is_counted():
     assert drawn.lift("treatment", "clicks@3", "control") < 0
 
 
+def test_arms_may_learn_from_the_clicks_of_all_users():
+    """On the first day they have learnt nothing; later, other lists are shown than if each did."""
+    kind = replace(TINY, records=8_000, test="similar", feedback=1.0, candidates=())
+    apart, pooled = (draw(replace(kind, pooled=pooled), seed=4) for pooled in (False, True))
+    day = np.asarray(apart.log["day"])
+    same = (arrays(apart)[1] == arrays(pooled)[1]).all(axis=1)
+    assert same[day == 0].all()
+    assert not same[day == 3].all()
+
+
 def test_other_users_click_by_a_taste_of_their_own():
     """Their clicks follow their own truth, and the sum of both parts is that of all."""
     kind = replace(TINY, records=60_000, others=(0.3, 1.0))
