@@ -71,6 +71,20 @@ def test_a_baseline_is_what_contexts_are_compared_with(log):
     assert {sides.before.items for sides in found.contexts.lists} == {(100, 101, 102)}
 
 
+def test_its_call_names_all_that_is_not_as_usual(log):
+    limits = {"dcg@2": 0.1}
+    told, usual = (
+        dict(report.made)["Call"]
+        for report in (
+            made(log, CANDIDATE, metrics="clicks@2", min_effect=0.01, guardrails=limits),
+            made(log, CANDIDATE),
+        )
+    )
+    assert told.endswith("metrics=['clicks@2'], min_effect=0.01, guardrails=…)")
+    assert "min_effect" not in usual
+    assert "guardrails" not in usual
+
+
 def test_parts_that_a_log_cannot_give_are_left_out(log):
     undated = made(log_of(ROWS, period=None), CANDIDATE)
     assert undated.backtest is None
