@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -83,6 +84,12 @@ def test_its_call_names_all_that_is_not_as_usual(log):
     assert told.endswith("metrics=['clicks@2'], min_effect=0.01, guardrails=…)")
     assert "min_effect" not in usual
     assert "guardrails" not in usual
+
+
+def test_a_baseline_may_be_a_frame(log):
+    """Which compares with None cell by cell."""
+    found = made(log, CANDIDATE, baseline=pd.DataFrame(CANDIDATE), backtest=False)
+    assert dict(found.made)["Call"].endswith("baseline=…)")
 
 
 def test_parts_that_a_log_cannot_give_are_left_out(log):

@@ -300,9 +300,9 @@ def _made(log: LogLike, tally: Tally, asked: Request) -> Iterator[tuple[str, str
     call = [f"metrics={[str(metric) for metric in parse_any(asked.metrics)]!r}"]
     for option in fields(Request)[1:]:
         name, value = option.name, getattr(asked, option.name)
-        if value != option.default:
-            plain = name == "by" or isinstance(value, str | float | int)
-            call.append(f"{name}={value!r}" if plain else f"{name}=…")
+        plain = isinstance(value, str | float | int)  # tables compare cell by cell
+        if value is not None and not (plain and value == option.default):
+            call.append(f"{name}={value!r}" if plain or name == "by" else f"{name}=…")
     yield "Call", f"fc.report(log, candidate, {', '.join(call)})"
     versions = [f"Python {platform.python_version()}"]
     for package in ("foreclick", "numpy", "scipy", "duckdb"):
